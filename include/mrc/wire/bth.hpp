@@ -23,9 +23,15 @@ enum class Opcode : std::uint8_t {
   kProbeRequest = 0xDE,
 };
 
-constexpr bool is_write(Opcode op) { return op >= Opcode::kWriteFirst && op <= Opcode::kWriteOnlyImm; }
-constexpr bool has_imm(Opcode op) { return op == Opcode::kWriteLastImm || op == Opcode::kWriteOnlyImm; }
-constexpr bool ends_message(Opcode op) { return op >= Opcode::kWriteLast && op <= Opcode::kWriteOnlyImm; }
+constexpr bool is_write(Opcode op) {
+  return op >= Opcode::kWriteFirst && op <= Opcode::kWriteOnlyImm;
+}
+constexpr bool has_imm(Opcode op) {
+  return op == Opcode::kWriteLastImm || op == Opcode::kWriteOnlyImm;
+}
+constexpr bool ends_message(Opcode op) {
+  return op >= Opcode::kWriteLast && op <= Opcode::kWriteOnlyImm;
+}
 
 inline constexpr std::uint32_t kPsnMask = 0xffffff;
 inline constexpr std::uint32_t kEndpointQpn = 0x2;  ///< ENDPOINT_REQUEST/_RESPONSE are addressed here
@@ -39,9 +45,9 @@ struct Bth {
   static constexpr std::size_t kSize = 12;
   Opcode opcode = Opcode::kWriteOnly;
   bool solicited = false;
-  bool migrated = true;        ///< MigReq, 1 as RoCE senders set it
-  std::uint8_t pad = 0;        ///< 0..3 bytes that bring the payload to a multiple of 4
-  std::uint8_t version = 0;    ///< transport header version, 4 bits
+  bool migrated = true;      ///< MigReq, 1 as RoCE senders set it
+  std::uint8_t pad = 0;      ///< 0..3 bytes that bring the payload to a multiple of 4
+  std::uint8_t version = 0;  ///< transport header version, 4 bits
   std::uint16_t pkey = 0xffff;
   std::uint32_t dest_qpn = 0;  ///< 24 bits
   bool ack_request = false;    ///< flag A, bit 7 of byte 8

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Extension headers (mrc-protocol §1). Sizes and field names are spec-derived; where the public sources
-// give no byte positions, the order here is this project's (docs/protocol.md lists every offset).
+// give no byte positions, the order here is this project's (docs/wire-format.md lists every offset).
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct Tseth {
 /// In every data packet: where this packet's bytes go.
 struct Reth {
   static constexpr std::size_t kSize = 16;
-  std::uint64_t va = 0;      ///< of this packet's first byte
+  std::uint64_t va = 0;  ///< of this packet's first byte
   std::uint32_t rkey = 0;
   std::uint32_t length = 0;  ///< the whole message's
   MRC_WIRE_CODEC(Reth);
@@ -52,17 +52,17 @@ enum class EvMark : std::uint8_t { kNone = 0, kSkipOnce = 1, kAlwaysSkip = 2 };
 struct Seth {
   static constexpr std::size_t kSize = 28;
   EvMark mark = EvMark::kNone;
-  bool probe_reply = false;            ///< pr: ack_psn_offset holds a probe id
-  std::int16_t ack_psn_offset = 0;     ///< PSN that triggered this SACK, minus cumulative; or the probe id
+  bool probe_reply = false;         ///< pr: ack_psn_offset holds a probe id
+  std::int16_t ack_psn_offset = 0;  ///< PSN that triggered this SACK, minus cumulative; or the probe id
   std::uint32_t echoed_ev = 0;
   std::uint16_t source_context = 0;
   std::uint16_t dest_context = 0;
-  std::uint32_t cumulative_psn = 0;    ///< 24 bits: every PSN up to and including this one arrived
-  std::uint8_t cc_type = 0;            ///< 4 bits; 1 = CC_STATE follows as described below
-  std::uint8_t cc_flags = 0;           ///< 4 bits
-  std::uint8_t mpr = 8;                ///< receive window in units of 128 PSNs
-  std::int16_t sack_offset = 1;        ///< bitmap base = cumulative + sack_offset
-  std::uint64_t bitmap = 0;            ///< bit i: PSN base + i arrived
+  std::uint32_t cumulative_psn = 0;  ///< 24 bits: every PSN up to and including this one arrived
+  std::uint8_t cc_type = 0;          ///< 4 bits; not 0: CC_STATE follows
+  std::uint8_t cc_flags = 0;         ///< 4 bits
+  std::uint8_t mpr = 8;              ///< receive window in units of 128 PSNs
+  std::int16_t sack_offset = 1;      ///< bitmap base = cumulative + sack_offset
+  std::uint64_t bitmap = 0;          ///< bit i: PSN base + i arrived
   MRC_WIRE_CODEC(Seth);
 };
 
@@ -71,8 +71,8 @@ struct CcState {
   std::uint16_t echoed_timestamp = 0;  ///< 128 ns
   std::uint16_t ooo_count = 0;         ///< 15 bits
   bool restore_cwnd = false;
-  std::uint8_t rcv_cwnd_pen = 0;       ///< 7 bits
-  std::uint32_t rcvd_bytes = 0;        ///< 24 bits, units of 256 B, cumulative
+  std::uint8_t rcv_cwnd_pen = 0;  ///< 7 bits
+  std::uint32_t rcvd_bytes = 0;   ///< 24 bits, units of 256 B, cumulative
   MRC_WIRE_CODEC(CcState);
 };
 
@@ -108,24 +108,24 @@ struct Peth {
   MRC_WIRE_CODEC(Peth);
 };
 
-/// Operations of endpoint requests. 0 and 1 are MRC's; 0x80 and up are this project's (docs/protocol.md).
+/// Operations of endpoint requests. 0 and 1 are MRC's; 0x80 and up are this project's (docs/wire-format.md).
 enum class EndpointOp : std::uint8_t {
-  kPortStatus = 0,   ///< argument: mask of ports that are up
-  kEvProbe = 1,      ///< probe id = BTH.PSN[15:0]; may be padded: confirms MTU and plane
-  kInit = 0x80,      ///< request + InitBody; answered with the same op and the answerer's InitBody
-  kClose = 0x81,     ///< clean close after drain
-  kNoEndpoint = 0x82 ///< response only: no such endpoint, QPN or incarnation here
+  kPortStatus = 0,    ///< argument: mask of ports that are up
+  kEvProbe = 1,       ///< probe id = BTH.PSN[15:0]; may be padded: confirms MTU and plane
+  kInit = 0x80,       ///< request + InitBody; answered with the same op and the answerer's InitBody
+  kClose = 0x81,      ///< clean close after drain
+  kNoEndpoint = 0x82  ///< response only: no such endpoint, QPN or incarnation here
 };
 
 /// Endpoint request.
 struct Erth {
   static constexpr std::size_t kSize = 16;
   EndpointOp op = EndpointOp::kPortStatus;
-  std::uint8_t version = 0;        ///< of this project's own operations
-  std::uint16_t body_length = 0;   ///< bytes of TLV body after this header (padding not counted)
-  std::uint32_t argument = 0;      ///< port mask
-  std::uint32_t source_qpn = 0;    ///< 24 bits; whom to answer
-  std::uint32_t ev = 0;            ///< echoed in the response
+  std::uint8_t version = 0;       ///< of this project's own operations
+  std::uint16_t body_length = 0;  ///< bytes of TLV body after this header (padding not counted)
+  std::uint32_t argument = 0;     ///< port mask
+  std::uint32_t source_qpn = 0;   ///< 24 bits; whom to answer
+  std::uint32_t ev = 0;           ///< echoed in the response
   MRC_WIRE_CODEC(Erth);
 };
 
@@ -135,13 +135,13 @@ struct Eeth {
   EndpointOp op = EndpointOp::kPortStatus;
   std::uint8_t version = 0;
   std::uint16_t body_length = 0;
-  std::uint8_t status = 0;         ///< 0 ok, else an EndpointStatus
+  std::uint8_t status = 0;  ///< 0 ok, else an EndpointStatus
   std::uint32_t argument = 0;
-  std::uint32_t source_qpn = 0;    ///< 24 bits
-  std::uint32_t request_psn = 0;   ///< 24 bits, of the request
+  std::uint32_t source_qpn = 0;   ///< 24 bits
+  std::uint32_t request_psn = 0;  ///< 24 bits, of the request
   std::uint32_t echoed_ev = 0;
-  std::uint64_t incarnation = 0;   ///< of the answering endpoint
-  std::uint32_t received_length = 0; ///< L3 bytes of the request as it arrived (MTU probe)
+  std::uint64_t incarnation = 0;      ///< of the answering endpoint
+  std::uint32_t received_length = 0;  ///< L3 bytes of the request as it arrived (MTU probe)
   MRC_WIRE_CODEC(Eeth);
 };
 

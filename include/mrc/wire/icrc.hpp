@@ -18,6 +18,7 @@ inline constexpr std::size_t kIcrcPrefix = 8;
 
 /// Puts the ones in place for the CRC and, on destruction, the original bytes back. No copy of the packet is made.
 /// `from_prefix`: kIcrcPrefix bytes (whatever precedes the inner IPv6 header), then the inner IPv6 header … pad.
+/// Shorter than prefix + IPv6 + UDP + BTH: nothing is touched and bytes() is empty.
 class IcrcMask {
  public:
   explicit IcrcMask(std::span<std::byte> from_prefix);
@@ -30,7 +31,7 @@ class IcrcMask {
 
  private:
   std::span<std::byte> bytes_;
-  std::array<std::byte, kIcrcPrefix + 4 + 1 + 2 + 1> saved_{};
+  std::array<std::byte, kIcrcPrefix + 4 + 1 + 2 + 1> saved_;
 };
 
 using Crc32 = std::uint32_t (*)(std::span<const std::byte>);

@@ -22,24 +22,24 @@ inline constexpr std::size_t kMaxHeaders = 144;
 
 enum class ParseError : std::uint8_t {
   kNone,
-  kTooShort,       ///< ends inside a header
+  kTooShort,  ///< ends inside a header
   kNotIpv6,
-  kNotMrc,         ///< no UDP to our port inside: not for us
-  kBadLength,      ///< IPv6, UDP and frame lengths contradict each other (cut off or padded wrongly)
-  kBadVersion,     ///< BTH transport version is not 0
+  kNotMrc,      ///< no UDP to our port inside: not for us
+  kBadLength,   ///< IPv6, UDP and frame lengths contradict each other (cut off or padded wrongly)
+  kBadVersion,  ///< BTH transport version is not 0
   kBadOpcode,
-  kBadField,       ///< a field holds a value that no sender may use (e.g. pad longer than the payload)
-  kBadIcrc,        ///< never from parse(): for the driver's counters
+  kBadField,  ///< a field holds a value that no sender may use (e.g. pad longer than the payload)
+  kBadIcrc,   ///< never from parse(): for the driver's counters
   kCount
 };
 std::string_view to_string(ParseError);
 
 struct Packet {
   bool has_outer = false;
-  bool trimmed = false;          ///< cut short by a switch (DSCP TRIMMED or TRIMMED_LASTHOP): lengths do not hold, no iCRC
+  bool trimmed = false;  ///< cut short by a switch (DSCP TRIMMED or TRIMMED_LASTHOP): lengths do not hold, no iCRC
   bool trimmed_lasthop = false;
-  bool reth_present = false;     ///< false when trimmed away
-  bool cc_present = false;       ///< CC_STATE after SETH
+  bool reth_present = false;  ///< false when trimmed away
+  bool cc_present = false;    ///< set by parse: CC_STATE came after SETH (write_headers goes by seth.cc_type != 0)
   Ipv6Header outer{};
   Ipv6Header inner{};
   UdpHeader udp{};
@@ -64,12 +64,17 @@ struct Packet {
 
 /// Parses `l3` (starting at an IPv6 header; trailing Ethernet padding beyond the IPv6 length is ignored).
 /// On any result but kNone, `out` is unspecified. Never reads outside `l3`.
+/// Of a trimmed packet only BTH and, for data, METH are certain; TSETH and ImmDt read as 0 when cut off, RETH has
+/// reth_present, the payload is empty; of other opcodes' extension headers nothing is parsed. It may cause a NACK only.
+/// Values that no sender may use (an unknown NACK reason or endpoint op, SETH.M 3, more payload than RETH.length, a
+/// body longer than the payload, ts on anything but data) are kBadField. Reserved bits are ignored.
 ParseError parse(std::span<const std::byte> l3, const Params& params, Packet& out);
 
-/// Bytes of headers that `packet` needs (outer included when has_outer), by opcode and flags.
+/// Bytes of headers that `packet` needs (outer included when has_outer), by opcode and flags; 0: unknown opcode.
 std::size_t header_size(const Packet& packet);
 
-/// Writes all headers of `packet` into `out` and returns their length (header_size), or 0 if `out` is too small.
+/// Writes all headers of `packet` into `out` and returns their length (header_size), or 0 if `out` is too small, the
+/// opcode unknown, a payload given to an opcode that has none, or the whole longer than IPv6 lengths can say.
 /// Lengths, next-header fields, UDP ports and flow labels are computed from `payload_length`, `packet.ev` and
 /// `params`; the pad count in BTH too. UDP checksum is 0. The caller appends payload, pad (0..3 zero bytes) and iCRC.
 /// The outer header repeats the inner one's traffic class and flow label.
@@ -79,7 +84,9 @@ std::size_t write_headers(const Packet& packet, std::size_t payload_length, cons
 /// Whole packet length from the first IPv6 header, pad and iCRC included.
 std::size_t packet_size(const Packet& packet, std::size_t payload_length, const Params& params);
 
-constexpr std::size_t pad_of(std::size_t payload_length) { return (4 - payload_length % 4) % 4; }
+constexpr std::size_t pad_of(std::size_t payload_length) {
+  return (4 - payload_length % 4) % 4;
+}
 
 void set_ev(Packet& packet, std::uint32_t ev, EvSplit split);
 std::uint32_t get_ev(std::uint16_t udp_source_port, std::uint32_t flow_label, EvSplit split);

@@ -14,12 +14,12 @@ enum class EvSplit : std::uint8_t {
 
 /// DSCP values are the operator's; these defaults are ours (6-bit values).
 struct Dscp {
-  std::uint8_t control = 48;           ///< SACK, NACK, ACK, probes, endpoint requests
-  std::uint8_t no_trim = 8;            ///< data that switches must not trim
-  std::uint8_t trimmable = 10;         ///< first transmission of data
-  std::uint8_t trimmable_retx = 12;    ///< retransmitted data
-  std::uint8_t trimmed = 50;           ///< set by a switch that trimmed the packet
-  std::uint8_t trimmed_lasthop = 52;   ///< the same on the last hop
+  std::uint8_t control = 48;          ///< SACK, NACK, ACK, probes, endpoint requests
+  std::uint8_t no_trim = 8;           ///< data that switches must not trim
+  std::uint8_t trimmable = 10;        ///< first transmission of data
+  std::uint8_t trimmable_retx = 12;   ///< retransmitted data
+  std::uint8_t trimmed = 50;          ///< set by a switch that trimmed the packet
+  std::uint8_t trimmed_lasthop = 52;  ///< the same on the last hop
 };
 
 struct Params {
