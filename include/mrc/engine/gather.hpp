@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Where outgoing payload bytes are. transport::WriteRequest::source points at a Gather; offsets count over the
+// concatenation of its pieces. Owned by the poster, valid until the write's kWriteDone event.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mrc::engine {
+
+struct GatherPiece {
+  const void* base = nullptr;
+  std::size_t length = 0;
+};
+
+struct Gather {
+  const GatherPiece* pieces = nullptr;
+  std::uint32_t count = 0;
+};
+
+}  // namespace mrc::engine
