@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The seam between the provider's libfabric objects (fabric, domain, AV, CQ, EQ, counters, MR) and its messaging
+// (endpoints, matching, rendezvous, RMA): what each side may ask of the other.
+// Locking: everything here is called with the engine's lock held (Domain::engine()), unless it says otherwise.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "mrc/engine/engine.hpp"
+
+namespace mrc::prov {
+
+using EndpointName = engine::EndpointName;
+
+/// One completion, in the widest format; the CQ writes as much of it as its format has.
+struct Completion {
+  void* op_context = nullptr;
+  std::uint64_t flags = 0;
+  std::size_t len = 0;
+  void* buf = nullptr;
+  std::uint64_t data = 0;
+  std::uint64_t tag = 0;
+  fi_addr_t source = FI_ADDR_NOTAVAIL;  ///< for fi_cq_readfrom
+};
+
+struct ErrorCompletion {
+  Completion base;
+  std::size_t overflow_len = 0;  ///< FI_ETRUNC: bytes that did not fit
+  int err = 0;                   ///< positive FI_E…
+  int prov_errno = 0;            ///< strerror text: see Cq
+};
+
+/// Completion queue. Its memory is sized at open and at each bind (room for every operation of every bound endpoint
+/// besides `size`), so push never fails for operations; receives that no posted operation bounds (multi-receive)
+/// ask room() first.
+class Cq {
+ public:
+  virtual ~Cq() = default;
+  virtual void push(const Completion&) = 0;
+  virtual void push_error(const ErrorCompletion&) = 0;
+  virtual bool room() const = 0;
+  /// An endpoint with so many transmit/receive operations was bound/closed.
+  virtual void reserve(std::size_t operations) = 0;
+  virtual void unreserve(std::size_t operations) = 0;
+};
+
+class Counter {
+ public:
+  virtual ~Counter() = default;
+  virtual void add(std::uint64_t n) = 0;
+  virtual void add_error(std::uint64_t n) = 0;
+};
+
+class EventQueue {
+ public:
+  virtual ~EventQueue() = default;
+};
+
+/// Address vector. fi_addr_t is an index in both FI_AV_MAP and FI_AV_TABLE.
+class Av {
+ public:
+  virtual ~Av() = default;
+  virtual std::optional<EndpointName> name(fi_addr_t) const = 0;
+  /// O(1) reverse look-up for FI_SOURCE / FI_DIRECTED_RECV; FI_ADDR_NOTAVAIL if the peer is not in the AV.
+  virtual fi_addr_t find(const EndpointName&) const = 0;
+  virtual bool is_ipv6() const = 0;
+  /// Endpoints hear of removals, so that per-peer caches can be dropped.
+  struct Listener {
+    virtual ~Listener() = default;
+    virtual void on_av_remove(fi_addr_t) = 0;
+  };
+  virtual void listen(Listener*) = 0;
+  virtual void unlisten(Listener*) = 0;
+};
+
+/// A registered region as RMA targets see it.
+struct Region {
+  std::uint64_t key = 0;
+  std::uint64_t access = 0;      ///< FI_REMOTE_READ | FI_REMOTE_WRITE | …
+  Counter* remote_counter = nullptr;  ///< fi_mr_bind of a counter (FI_RMA_EVENT)
+};
+
+/// A piece of registered memory after (key, address) → pointer.
+struct RegionPiece {
+  std::byte* base = nullptr;
+  std::size_t length = 0;
+};
+
+class Domain {
+ public:
+  virtual ~Domain() = default;
+  virtual engine::Engine& engine() = 0;
+  virtual const fi_info& info() const = 0;
+  /// Resolves a target range: 0 and the pieces (≤ max, an MR may have several iov's) or -FI_EKEYREJECTED (unknown or
+  /// stale key), -FI_EINVAL (bounds), -FI_EACCES (right not granted). `access`: FI_REMOTE_READ or FI_REMOTE_WRITE.
+  /// `out_count` in: capacity, out: pieces.
+  virtual int resolve(std::uint64_t key, std::uint64_t address, std::size_t length, std::uint64_t access,
+                      RegionPiece* out, std::size_t* out_count, Region* region) = 0;
+  /// Changes whenever an MR is closed: cached resolutions (per-operation handles) re-check when it moved.
+  virtual std::uint64_t mr_generation() const = 0;
+};
+
+/// Made by the messaging side; called by Domain's fi_endpoint op. Takes no lock itself.
+int open_endpoint(Domain& domain, struct fid_domain* domain_fid, struct fi_info* info, struct fid_ep** ep, void* context);
+
+/// From a fid to the object (defined by the object side; null/wrong-class fids are refused by the callers' checks).
+Cq* cq_of(struct fid* fid);
+Counter* counter_of(struct fid* fid);
+Av* av_of(struct fid* fid);
+EventQueue* eq_of(struct fid* fid);
+
+/// One progress pass of the process's engine, for fi_cq_read and the like; takes the lock.
+bool progress(Domain& domain);
+
+/// All-purpose "not here" functions for ops tables: no ops pointer may be NULL (hooks call them).
+/// They live in nosys.hpp.
+
+}  // namespace mrc::prov
