@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Builds everything and runs every test that fits in 20 minutes on two cores; --full runs the long tier too.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=tools/lib/common.sh
+. tools/lib/common.sh
+
+usage() {
+  cat <<'EOF'
+usage: tools/test.sh [--full] [--only PATTERN] [--build DIR] [--keep-going]
+
+Installs what is missing (root or sudo), builds, and runs, with the time of each stage:
+  unit       units, properties, fuzz corpora, cross-checks of the wire format (scapy, second decoder), layers
+  scenario   transport scenarios in virtual time: loss, reorder, duplication, dead path, dead peer (seeds printed)
+  e2e        real DPDK ports, mrc-switch, Debian's fi_info, fi_pingpong, Open MPI and NetPIPE
+--full adds: sanitizers over units and scenarios, many seeds, fuzzing, the demo; results are kept in docs/test-full.md.
+
+  --only PATTERN  only stages whose name matches this shell pattern
+  --build DIR     build directory (default ./build-test)
+
+Examples:
+  tools/test.sh
+  tools/test.sh --only 'mpi*'
+  MRC_SEED=42 tools/test.sh --only scenario
+EOF
+}
+
+full=0 only='*' build_dir=build-test
+while [ $# -gt 0 ]; do
+  case $1 in
+    --full) full=1; shift ;;
+    --only) only=${2:?--only needs a pattern}; shift 2 ;;
+    --build) build_dir=${2:?--build needs a directory}; shift 2 ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; die "unknown argument '$1'" ;;
+  esac
+done
+
+results=() passed=0 failed=0 unable=0
+started=$SECONDS
+
+# stage NAME COMMAND…: runs it, shows its output, notes time and outcome. 77 = cannot run here: loud, counted apart.
+stage() {
+  local name=$1 before=$SECONDS code=0 outcome
+  shift
+  # shellcheck disable=SC2053
+  [[ $name == $only ]] || return 0
+  say "$name"
+  "$@" || code=$?
+  case $code in
+    0) outcome=ok passed=$((passed + 1)) ;;
+    77) outcome='CANNOT RUN' unable=$((unable + 1)) ;;
+    *) outcome="FAILED ($code)" failed=$((failed + 1)) ;;
+  esac
+  results+=("$(printf '%-28s %-12s %4d s' "$name" "$outcome" $((SECONDS - before)))")
+  printf '   -> %s, %d s\n' "$outcome" $((SECONDS - before))
+}
+
+meson_suite() { # meson_suite BUILD_DIR SUITE
+  local log=$1/meson-logs/$2.txt
+  if meson test -C "$1" --no-rebuild --suite "$2" --print-errorlogs --num-processes 2 >"$log" 2>&1; then
+    grep -E '^ *[0-9]+/[0-9]+ ' "$log"
+    ! grep -qE '(EXPECTEDFAIL|No suitable tests)' "$log" || return 1
+    # meson counts exit code 77 as skipped: say so instead of hiding it.
+    if grep -qE 'SKIP' "$log"; then grep -E 'SKIP' "$log"; return 77; fi
+  else
+    tail -n 80 "$log"
+    return 1
+  fi
+}
+
+tidy_shell() { bash -n tools/*.sh tools/lib/*.sh test/e2e/*.sh .ci/run; }
+
+packages() {
+  # shellcheck disable=SC2086
+  (install_packages $BUILD_PACKAGES $DEMO_PACKAGES $TEST_PACKAGES $([ $full = 1 ] && echo "$FULL_PACKAGES"))
+}
+
+stage packages packages
+[ $failed -eq 0 ] || exit 1
+CXX=${CXX:-ccache g++}
+export CXX
+build_all() { (build "$build_dir") && note "built in $build_dir"; }
+stage build build_all
+[ $failed -eq 0 ] || exit 1
+stage shell-syntax tidy_shell
+stage unit meson_suite "$build_dir" unit
+stage scenario meson_suite "$build_dir" scenario
+stage e2e-ports-and-switch meson_suite "$build_dir" e2e
+for script in fi_info bad_ports pingpong mpi_switch mpi_impaired mpi_af_packet mpi_tap; do
+  stage "$script" "test/e2e/$script.sh" "$build_dir"
+done
+
+sanitized() { # sanitized NAME SANITIZERS
+  (CXX='ccache g++' build "build-$1" -Dsanitize="$2" --buildtype=debugoptimized) &&
+    ASAN_OPTIONS=detect_leaks=1 meson_suite "build-$1" unit && meson_suite "build-$1" scenario
+}
+many_seeds() {
+  local seed
+  for seed in $(seq "${MRC_SEEDS:-50}"); do
+    MRC_SEED=$seed "$build_dir/test/scenario/scenario_test" >"$build_dir/seed.log" 2>&1 ||
+      { tail -n 40 "$build_dir/seed.log"; note "seed $seed failed"; return 1; }
+  done
+  note "${MRC_SEEDS:-50} seeds"
+}
+fuzzing() {
+  local target
+  (CXX='ccache clang++' CC=clang build build-fuzz -Dfuzz=true -Dtests=true --buildtype=debugoptimized) || return 1
+  for target in build-fuzz/test/fuzz/fuzz_*; do
+    [ -x "$target" ] && [ -f "$target" ] || continue
+    note "$(basename "$target"), ${MRC_FUZZ_SECONDS:-120} s"
+    mkdir -p build-fuzz/corpus
+    "$target" -max_total_time="${MRC_FUZZ_SECONDS:-120}" -print_final_stats=1 build-fuzz/corpus test/fuzz/corpus \
+      >build-fuzz/fuzz.log 2>&1 || { tail -n 40 build-fuzz/fuzz.log; return 1; }
+    grep -E 'number_of_executed_units|new_units' build-fuzz/fuzz.log
+  done
+}
+lint() {
+  shellcheck -x tools/*.sh tools/lib/*.sh test/e2e/*.sh .ci/run &&
+    codespell -q 3 -L 'ot,te,inout,fo' README.md CONTRIBUTING.md docs include datapath prov tools test/*/*.?pp &&
+    git ls-files '*.hpp' '*.cpp' | xargs clang-format --dry-run -Werror
+}
+
+if [ $full = 1 ]; then
+  stage asan-ubsan sanitized asan address,undefined
+  stage tsan sanitized tsan thread
+  stage many-seeds many_seeds
+  stage fuzzing fuzzing
+  stage lint lint
+  export NETPIPE_MAX=67108864
+  stage mpi_switch-long test/e2e/mpi_switch.sh "$build_dir"
+  stage mpi_impaired-long test/e2e/mpi_impaired.sh "$build_dir"
+  MRC_E2E_MTU=9000 stage mpi_af_packet-9000 test/e2e/mpi_af_packet.sh "$build_dir"
+  stage demo tools/demo.sh --out "$build_dir/demo-out" --build "$build_dir-demo"
+fi
+
+summary() {
+  printf '%s\n' "${results[@]}"
+  printf '%-28s %-12s %4d s\n' total '' $((SECONDS - started))
+}
+say summary
+summary
+[ $unable -eq 0 ] || printf '\n%d stage(s) could NOT run here; the reason stands above.\n' "$unable"
+if [ $full = 1 ] && [ "$only" = '*' ]; then
+  {
+    printf '# Last results of tools/test.sh --full\n\n'
+    printf 'Commit %s, %s, %s, %s cores.\n\n```\n' "$(git describe --always --dirty)" "$(date -u +%F)" \
+      "$(. /etc/os-release && echo "$PRETTY_NAME")" "$(nproc)"
+    summary
+    printf '```\n'
+  } >docs/test-full.md
+fi
+printf '\n%d passed, %d failed, %d skipped\n' $passed $failed $unable
+[ $failed -eq 0 ]
