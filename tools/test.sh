@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'EOF'
-usage: tools/test.sh [--full] [--only PATTERN] [--build DIR] [--keep-going]
+usage: tools/test.sh [--full] [--only PATTERN] [--build DIR]
 
 Installs what is missing (root or sudo), builds, and runs, with the time of each stage:
   unit       units, properties, fuzz corpora, cross-checks of the wire format (scapy, second decoder), layers
