@@ -3,7 +3,7 @@
 // of endpoints, notices about peers and planes, and the wake-up flags of both sides (design.md "A process reaches the
 // fabric in one of two ways", "Autostart", "Progress, liveness, death").
 //
-// Threads: one owner at a time (the engine's lock), except kick_switch(), alive(), fd() and wake_fd(): any thread.
+// Threads: one owner at a time (the engine's lock), except alive(): any thread.
 // Blocking: attach, register_endpoint, unregister_endpoint and reattach wait for the switch, at most for their timeout;
 // lookup, poll, kick_switch and set_asleep never do. No call raises a signal or changes the process's state.
 // After fork() the child must not use it.
