@@ -9,6 +9,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,24 @@
 namespace mrc::prov {
 
 using EndpointName = engine::EndpointName;
+
+/// Something that others use: fi_close of it fails with -FI_EBUSY while it is held. An endpoint holds its domain,
+/// event queue and counters from open or bind to close; Cq::reserve and Av::listen hold by themselves.
+class Holdable {
+ public:
+  void hold() { holders_.fetch_add(1, std::memory_order_relaxed); }
+  void drop() { holders_.fetch_sub(1, std::memory_order_relaxed); }
+  bool held() const { return holders_.load(std::memory_order_relaxed) != 0; }
+
+ private:
+  std::atomic<std::uint32_t> holders_{0};
+};
+
+/// prov_errno of an error completion: a positive FI_E…, or the transport's reason, which fi_cq_strerror puts in words.
+inline constexpr int kProvErrnoTransport = 0x10000;
+inline int prov_errno_of(transport::Status status) {
+  return kProvErrnoTransport + static_cast<int>(status);
+}
 
 /// One completion, in the widest format; the CQ writes as much of it as its format has.
 struct Completion {
@@ -36,13 +55,13 @@ struct ErrorCompletion {
   Completion base;
   std::size_t overflow_len = 0;  ///< FI_ETRUNC: bytes that did not fit
   int err = 0;                   ///< positive FI_E…
-  int prov_errno = 0;            ///< strerror text: see Cq
+  int prov_errno = 0;            ///< see prov_errno_of()
 };
 
 /// Completion queue. Its memory is sized at open and at each bind (room for every operation of every bound endpoint
 /// besides `size`), so push never fails for operations; receives that no posted operation bounds (multi-receive)
 /// ask room() first.
-class Cq {
+class Cq : public Holdable {
  public:
   virtual ~Cq() = default;
   virtual void push(const Completion&) = 0;
@@ -53,20 +72,20 @@ class Cq {
   virtual void unreserve(std::size_t operations) = 0;
 };
 
-class Counter {
+class Counter : public Holdable {
  public:
   virtual ~Counter() = default;
   virtual void add(std::uint64_t n) = 0;
   virtual void add_error(std::uint64_t n) = 0;
 };
 
-class EventQueue {
+class EventQueue : public Holdable {
  public:
   virtual ~EventQueue() = default;
 };
 
 /// Address vector. fi_addr_t is an index in both FI_AV_MAP and FI_AV_TABLE.
-class Av {
+class Av : public Holdable {
  public:
   virtual ~Av() = default;
   virtual std::optional<EndpointName> name(fi_addr_t) const = 0;
@@ -85,7 +104,7 @@ class Av {
 /// A registered region as RMA targets see it.
 struct Region {
   std::uint64_t key = 0;
-  std::uint64_t access = 0;      ///< FI_REMOTE_READ | FI_REMOTE_WRITE | …
+  std::uint64_t access = 0;           ///< FI_REMOTE_READ | FI_REMOTE_WRITE | …
   Counter* remote_counter = nullptr;  ///< fi_mr_bind of a counter (FI_RMA_EVENT)
 };
 
@@ -95,7 +114,7 @@ struct RegionPiece {
   std::size_t length = 0;
 };
 
-class Domain {
+class Domain : public Holdable {
  public:
   virtual ~Domain() = default;
   virtual engine::Engine& engine() = 0;
@@ -110,7 +129,8 @@ class Domain {
 };
 
 /// Made by the messaging side; called by Domain's fi_endpoint op. Takes no lock itself.
-int open_endpoint(Domain& domain, struct fid_domain* domain_fid, struct fi_info* info, struct fid_ep** ep, void* context);
+int open_endpoint(Domain& domain, struct fid_domain* domain_fid, struct fi_info* info, struct fid_ep** ep,
+                  void* context);
 
 /// From a fid to the object (defined by the object side; null/wrong-class fids are refused by the callers' checks).
 Cq* cq_of(struct fid* fid);
