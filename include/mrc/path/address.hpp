@@ -13,7 +13,7 @@ inline constexpr std::uint64_t kDefaultFabric = 0xfd6d7263'0000;  ///< fd6d:7263
 struct EndpointAddress {
   std::uint64_t fabric = kDefaultFabric;  ///< 48 bits
   std::uint16_t t0 = 0;
-  std::uint32_t ipv4 = 0;                 ///< host order
+  std::uint32_t ipv4 = 0;  ///< host order
   std::uint16_t port = 0;
 
   wire::Ipv6Address inner() const;

@@ -38,20 +38,22 @@ struct EvLayout {
 /// Everything that is constant for one (local node, remote node): computed once, shared by connections.
 struct Route {
   RouteMode mode = RouteMode::kEcmp;
-  std::uint8_t planes = 1;              ///< planes present on both sides
-  std::uint16_t uplinks = 1;            ///< T1 switches (= uplinks of a T0) per plane
+  std::uint8_t planes = 1;    ///< planes present on both sides
+  std::uint16_t uplinks = 1;  ///< T1 switches (= uplinks of a T0) per plane
   std::uint32_t locator = kDefaultLocator;
   UsidLayout usid{};
   Location local{};
   Location remote{};
-  wire::Ipv6Address outer_source{};     ///< SRv6 mode: our node's address
-  std::uint32_t hop = 0;                ///< opaque to the core: handed back with each packet (next hop, loopback, …)
-  std::uint32_t mtu = 1500;             ///< L3 bytes, the smallest of the planes
-  bool icrc_off = false;                ///< memory all the way: the driver may offer kFeatureIcrcOff
+  wire::Ipv6Address outer_source{};  ///< SRv6 mode: our node's address
+  std::uint32_t hop = 0;             ///< opaque to the core: handed back with each packet (next hop, loopback, …)
+  std::uint32_t mtu = 1500;          ///< L3 bytes, the smallest of the planes
+  bool icrc_off = false;             ///< memory all the way: the driver may offer kFeatureIcrcOff
 
   /// SRv6 mode: the outer destination for one EV: T0 | T1(uplink) | remote T0 | NIC, all in the EV's plane;
   /// T0 | NIC when both sit under the same T0. No per-path state.
   wire::Ipv6Address outer_destination(std::uint32_t ev) const;
+  /// The EV of one chosen path: `uplink` counts in SRv6 mode only, the rest of the bits come from `random`.
+  std::uint32_t make_ev(unsigned plane, unsigned uplink, std::uint32_t random, wire::EvSplit split) const;
   /// A random EV for `plane` under this route (uniform over its uplinks).
   std::uint32_t draw_ev(unsigned plane, std::uint64_t random, wire::EvSplit split) const;
 };
