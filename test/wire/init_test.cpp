@@ -118,6 +118,12 @@ TEST_CASE("malformed bodies") {
   long_authenticator = concat(long_authenticator, from_hex("000a 0041"));
   long_authenticator.resize(long_authenticator.size() + 65);
   CHECK_FALSE(decode_init(long_authenticator));
+  // Each TLV twice.
+  for (std::size_t at = 0; at < kWithoutAuthenticator;) {
+    const std::size_t size = at == 32 || at == 44 ? 12 : 8;
+    CHECK_FALSE(decode_init(concat(std::span(bytes).subspan(at, size), bytes)));
+    at += size;
+  }
   // Each mandatory TLV, renamed away.
   for (const std::size_t at : {0, 16, 24, 32, 56, 64}) CHECK(bad(at, "7777"));
   // The others may be missing.

@@ -202,6 +202,8 @@ TEST_CASE("trimmed packets are known by DSCP, from METH on") {
         bytes.shrink_to_fit();
         INFO(g.name << " trimmed to " << n);
         Packet p;
+        p.tseth = {.timestamp = 7, .flags = 7};  // left over from an earlier packet
+        p.imm.value = 7;
         const auto error = parse(bytes, params, p);
         if (n < ext + (data ? 4 : 0)) {
           CHECK(error == ParseError::kTooShort);
@@ -218,6 +220,8 @@ TEST_CASE("trimmed packets are known by DSCP, from METH on") {
         if (data) CHECK(p.meth == g.packet.meth);
         if (p.reth_present) CHECK(p.reth == g.packet.reth);
         if (data && tseth != 0) CHECK(p.tseth == (n >= ext + 8 ? g.packet.tseth : Tseth{}));
+        const bool imm_whole = has_imm(g.packet.bth.opcode) && n >= ext + 24 + tseth;
+        if (data) CHECK(p.imm.value == (imm_whole ? g.packet.imm.value : 0));
       }
     }
   }
