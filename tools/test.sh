@@ -107,7 +107,7 @@ many_seeds() {
 fuzzing() {
   local target
   (CXX='ccache clang++' CC=clang build build-fuzz -Dfuzz=true -Dtests=true --buildtype=debugoptimized) || return 1
-  for target in build-fuzz/test/fuzz/fuzz_*; do
+  for target in build-fuzz/test/fuzz/*_fuzz; do
     [ -x "$target" ] && [ -f "$target" ] || continue
     note "$(basename "$target"), ${MRC_FUZZ_SECONDS:-120} s"
     mkdir -p build-fuzz/corpus

@@ -23,18 +23,19 @@ def main():
         transport = one["transport"]
         for key in total:
             total[key] += transport[key]
-        planes = transport["tx_plane"][: args.planes]
+        planes = [plane["tx_packets"] for plane in one["planes"]]
+        assert len(planes) == args.planes, f"{name}: {len(planes)} planes"
         assert transport["tx_bytes"] + transport["rx_bytes"] > 0, f"{name}: no payload went through mrc"
         assert all(count > 0 for count in planes), f"{name}: a plane was not used: {planes}"
         assert max(planes) < 1.5 * min(planes) + 200, f"{name}: planes are uneven: {planes}"
-        evs = one["driver"]["distinct_evs_tx"]
+        evs = one["distinct_evs"]["tx"]
         assert evs >= args.min_evs, f"{name}: only {evs} distinct EVs"
     assert total["tx_bytes"] >= args.min_bytes, total
     assert total["rx_bytes"] == total["tx_bytes"], f"sent and placed payload differ: {total}"
     if args.retransmitted:
         assert total["tx_retransmit"] > 0, total
-    evs = min(one["driver"]["distinct_evs_tx"] for one in stats)
-    planes = [sum(one["transport"]["tx_plane"][p] for one in stats) for p in range(args.planes)]
+    evs = min(one["distinct_evs"]["tx"] for one in stats)
+    planes = [sum(one["planes"][p]["tx_packets"] for one in stats) for p in range(args.planes)]
     print(f"   mrc's counters: {len(stats)} processes, {total['tx_bytes']} payload bytes sent and placed, packets per "
           f"plane {planes}, at least {evs} distinct EVs a process, {total['tx_retransmit']} retransmissions")
 
