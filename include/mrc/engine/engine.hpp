@@ -20,15 +20,18 @@
 namespace mrc::engine {
 
 struct EngineConfig {
-  std::string ports;              ///< FI_MRC_PORTS; empty: TOML's, else mrc-switch (autostarted)
-  std::string config_file;        ///< FI_MRC_CONFIG (TOML: [fabric] [[group]] prefixes …), may be empty
-  std::string switch_socket;      ///< FI_MRC_SWITCH_SOCKET: control socket of a running switch, empty = the default place
-  std::string switch_program;     ///< FI_MRC_SWITCH: the executable to autostart, empty = search
-  std::string provider_directory; ///< where libmrc-fi.so lies
-  bool autostart = true;          ///< FI_MRC_AUTOSTART
-  bool service_thread = true;     ///< FI_MRC_SERVICE_THREAD
-  std::uint32_t memory_mb = 64;   ///< EAL memory per process
-  std::string icrc = "auto";      ///< FI_MRC_ICRC: auto (off only where memory all the way), on
+  std::string ports;           ///< FI_MRC_PORTS; empty: TOML's, else mrc-switch (autostarted)
+  std::string config_file;     ///< FI_MRC_CONFIG (TOML: [fabric] [[group]] prefixes …), may be empty
+  std::string switch_socket;   ///< FI_MRC_SWITCH_SOCKET: control socket of a running switch, empty = the default place
+  std::string switch_program;  ///< FI_MRC_SWITCH: the executable to autostart, empty = search
+  std::string provider_directory;  ///< where libmrc-fi.so lies
+  bool autostart = true;           ///< FI_MRC_AUTOSTART
+  bool service_thread = true;      ///< FI_MRC_SERVICE_THREAD
+  std::uint32_t memory_mb = 64;    ///< EAL memory per process
+  std::string icrc = "auto";       ///< FI_MRC_ICRC: auto (off only where memory all the way), on
+  std::string stats_path;          ///< FI_MRC_STATS: `<prefix>.<pid>.json` is written at exit
+  std::string
+      capture_path;  ///< FI_MRC_PCAP: all frames of our ports go to `<prefix>.<pid>.pcap` (I/O on the packet path)
   transport::Config transport{};
   transport::Limits limits{};
   void (*log)(int level, const char* text) = nullptr;  ///< 0 warn, 1 info, 2 debug; may be called from any thread
@@ -53,8 +56,18 @@ struct EndpointName {
 };
 
 struct DriverCounters {
-  std::uint64_t rx_frames = 0, rx_bad_icrc = 0, rx_not_ipv6 = 0, rx_not_ours = 0, rx_neighbour = 0;
-  std::uint64_t rx_too_long = 0, tx_frames = 0, tx_no_neighbour = 0, loop_frames = 0, polls = 0, empty_polls = 0, service_wakeups = 0;
+  std::uint64_t rx_frames = 0, tx_frames = 0, loop_frames = 0;
+  std::uint64_t rx_bad_icrc = 0;      ///< corrupted on the way: dropped
+  std::uint64_t rx_not_ipv6 = 0;      ///< another ethertype or IP version
+  std::uint64_t rx_not_ours = 0;      ///< IPv6 for another node, or not UDP
+  std::uint64_t rx_neighbour = 0;     ///< neighbour solicitations and advertisements
+  std::uint64_t rx_too_long = 0;      ///< longer than the port's MTU allows
+  std::uint64_t rx_runt = 0;          ///< too short for Ethernet + IPv6
+  std::uint64_t rx_cut_off = 0;       ///< shorter than the IPv6 header says (and not trimmed)
+  std::uint64_t tx_no_neighbour = 0;  ///< dropped: the next hop's MAC is not known yet (retransmitted)
+  std::uint64_t tx_unfit = 0;         ///< dropped: longer than the port's MTU, or contradictory
+  std::uint64_t tx_no_room = 0;       ///< dropped: no buffer, or the loopback ring was full
+  std::uint64_t polls = 0, empty_polls = 0, yields = 0, naps = 0, service_wakeups = 0, restarts = 0;
 };
 
 class Engine {
@@ -69,9 +82,9 @@ class Engine {
   virtual void unlock() = 0;
 
   // --- who and where we are -------------------------------------------------------------------------------------
-  virtual std::uint32_t ipv4() const = 0;       ///< identity: canonical address of this process's host or group
+  virtual std::uint32_t ipv4() const = 0;  ///< identity: canonical address of this process's host or group
   virtual unsigned planes() const = 0;
-  virtual std::string describe() const = 0;     ///< one line for logs: "mrc-switch …, 4 planes" or the port names
+  virtual std::string describe() const = 0;  ///< one line for logs: "mrc-switch …, 4 planes" or the port names
   /// Loopback and every local address → ipv4(); other addresses unchanged.
   virtual std::uint32_t canonical(std::uint32_t ipv4) const = 0;
 

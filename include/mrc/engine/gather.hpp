@@ -18,4 +18,7 @@ struct Gather {
   std::uint32_t count = 0;
 };
 
+/// Copies `length` bytes from `offset` of the concatenation; returns how many there were (fewer only past its end).
+std::size_t copy_gather(std::byte* to, const Gather& from, std::uint64_t offset, std::size_t length);
+
 }  // namespace mrc::engine
