@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Messenger: operations from post to completion, peers and their lives, handles, credits.
+#include "messenger.hpp"
+
+#include <rdma/fi_domain.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cookie.hpp"
+
+namespace mrc::prov::msg {
+
+int error_of(transport::Status status) {
+  using S = transport::Status;
+  switch (status) {
+    case S::kOk:
+      return 0;
+    case S::kAgain:
+      return FI_EAGAIN;
+    case S::kInvalid:
+      return FI_EINVAL;
+    case S::kNoRoute:
+      return FI_EHOSTUNREACH;
+    case S::kTimedOut:
+      return FI_ETIMEDOUT;
+    case S::kPeerDead:
+      return FI_ECONNABORTED;
+    case S::kPeerRestarted:
+      return FI_ECONNRESET;
+    case S::kRefused:
+      return FI_ECONNREFUSED;
+    case S::kAccess:
+      return FI_EACCES;
+    case S::kClosed:
+      return FI_ESHUTDOWN;
+  }
+  return FI_EOTHER;
+}
+
+void scatter(std::span<const engine::GatherPiece> pieces, std::uint64_t offset, std::span<const std::byte> bytes) {
+  for (const auto& piece : pieces) {
+    if (bytes.empty()) return;
+    if (offset >= piece.length) {
+      offset -= piece.length;
+      continue;
+    }
+    const std::size_t n = std::min<std::size_t>(bytes.size(), piece.length - offset);
+    std::memcpy(static_cast<std::byte*>(const_cast<void*>(piece.base)) + offset, bytes.data(), n);
+    bytes = bytes.subspan(n);
+    offset = 0;
+  }
+}
+
+Messenger::Messenger(const Config& config, Transport& transport, Host& host)
+    : config_(config),
+      transport_(transport),
+      host_(host),
+      random_(config.seed),
+      tx_ops_(std::min<std::uint32_t>(config.tx_size, 65536)),
+      rx_ops_(std::min<std::uint32_t>(config.rx_size, 1u << 20)),
+      mails_(config.mails),
+      bounce_(std::make_unique<std::byte[]>(std::size_t{config.tx_size} * config.inject_size)) {
+  config_.eager_size = std::min(config_.eager_size, kMaxEager);
+  tx_ops_.fill();
+  rx_ops_.fill();
+  mails_.fill();
+  for (std::uint32_t i = 0; i < tx_ops_.limit(); ++i)
+    tx_ops_.at(i)->bounce = bounce_.get() + std::size_t{i} * config_.inject_size;
+}
+
+Messenger::~Messenger() = default;
+
+Peer* Messenger::peer(const EndpointName& name) {
+  const auto conn = transport_.connect(name);
+  if (conn == transport::kNoId) return nullptr;
+  Peer& p = peer_of(conn);
+  p.name = name;
+  return &p;
+}
+
+Peer& Messenger::peer_of(transport::ConnId conn) {
+  if (conn >= peers_.size()) peers_.resize(conn + 1);
+  if (!peers_[conn]) {
+    peers_[conn] = std::make_unique<Peer>();
+    peers_[conn]->conn = conn;
+    peers_[conn]->name = transport_.peer_name(conn);
+    start_session(*peers_[conn]);
+  }
+  return *peers_[conn];
+}
+
+void Messenger::start_session(Peer& p) {
+  do {
+    p.session = static_cast<std::uint32_t>(random_.next());
+  } while (p.session == 0);
+  p.their_session = 0;
+  ++p.epoch;
+  p.tx_sequence = p.rx_next = p.mails_in_flight = 0;
+  p.mail_sequence = p.session;  // a late packet of the life before must not meet an assembly of this one
+  p.sent_messages = p.sent_requests = 0;
+  p.sent_bytes = 0;
+  p.allowed_messages = kCreditMessages;
+  p.allowed_requests = kCreditRequests;
+  p.allowed_bytes = kCreditBytes;
+  p.done_messages = p.done_requests = p.told_messages = p.told_requests = 0;
+  p.done_bytes = p.told_bytes = 0;
+  p.stalled = false;
+}
+
+void Messenger::reset(Peer& p, int error, std::string_view why) {
+  ++statistics_.resets;
+  if (p.unposted != nullptr) {
+    release_mail(*p.unposted);
+    p.unposted = nullptr;
+  }
+  start_session(p);
+  for (auto it = p.ops.begin(); it != p.ops.end();) fail(*it++, error);
+  while (!p.control.empty()) {
+    Control& c = p.control.front();
+    p.control.pop_front();
+    if (c.chunk != nullptr) chunks_.give(c.chunk);
+    controls_.give(&c);
+  }
+  while (!p.handles.empty()) {
+    Handle* h = &p.handles.front();
+    RxOp* rx = h->use == Handle::Use::kReceive ? h->receive : nullptr;
+    if (h->use == Handle::Use::kTarget) h->target->handle = nullptr;
+    if (h->use == Handle::Use::kRead) h->read->handle = nullptr;
+    free_handle(h);
+    if (rx != nullptr) receive_failed(*rx, p, error, why);
+  }
+  for (auto it = p.targets.begin(); it != p.targets.end();) {
+    TargetOp& t = *it++;
+    t.dead = true;
+    if (t.refs == 0) finish_target(t);
+  }
+  if (p.ring)
+    for (auto& chunk : *p.ring)
+      if (chunk != nullptr) chunks_.give(std::exchange(chunk, nullptr));
+  for (auto it = p.assemblies.begin(); it != p.assemblies.end();) {
+    Assembly& a = *it++;
+    if (a.pass == pass_) continue;  // may belong to the new life: the transport's event comes after its packets
+    a.link.unlink();
+    --p.assembly_count;
+    chunks_.give(a.chunk);
+    assemblies_.give(&a);
+  }
+  for (auto& list : unexpected_)
+    for (auto it = list.begin(); it != list.end();) {
+      Unexpected& u = *it++;
+      if (u.peer == &p && u.rts) drop(u);
+    }
+  for (auto& u : claimed_)
+    if (u.peer == &p && u.rts) u.dead = true;
+}
+
+void Messenger::add_control(Peer& p, const Record& record, Chunk* chunk) {
+  Control* c = controls_.take();
+  if (c == nullptr) return;  // 16 M answers: more than all credits together can ask for
+  c->record = record;
+  c->chunk = chunk;
+  p.control.push_back(*c);
+  mark(p);
+}
+
+Handle* Messenger::take_handle(Peer& p, Handle::Use use, std::uint64_t length) {
+  Handle* h = handles_.take();
+  if (h == nullptr) return nullptr;
+  h->use = use;
+  h->peer = &p;
+  h->length = length;
+  h->arrived = 0;
+  p.handles.push_back(*h);
+  return h;
+}
+
+void Messenger::free_handle(Handle* h) {
+  h->use = Handle::Use::kNone;
+  h->target = nullptr;
+  ++h->generation;  // from now on the peer's R_Key is stale
+  h->all.unlink();
+  handles_.give(h);
+}
+
+bool Messenger::credits_due(const Peer& p, unsigned fraction) const {
+  return p.done_messages - p.told_messages >= kCreditMessages / fraction ||
+         p.done_requests - p.told_requests >= kCreditRequests / fraction ||
+         p.done_bytes - p.told_bytes >= kCreditBytes / fraction;
+}
+
+void Messenger::credit_message(Peer& p, std::uint32_t epoch, std::uint64_t bytes) {
+  if (epoch != p.epoch) return;
+  ++p.done_messages;
+  p.done_bytes += bytes;
+  if (credits_due(p, 4)) mark(p);
+}
+
+void Messenger::credit_request(Peer& p, std::uint32_t epoch) {
+  if (epoch != p.epoch) return;
+  ++p.done_requests;
+  if (credits_due(p, 4)) mark(p);
+}
+
+int Messenger::transmit(const Transmit& t) {
+  std::uint64_t length = 0;
+  for (const auto& piece : t.pieces) length += piece.length;
+  if (t.pieces.size() > kMaxIov || t.segments.size() > kMaxSegments) return -FI_EINVAL;
+  if (t.inject && length > config_.inject_size) return -FI_EMSGSIZE;
+  Peer& p = *t.peer;
+  const bool large = t.kind == OpKind::kRead ? length > config_.inline_read : length > config_.eager_size;
+  if (large && t.kind == OpKind::kRead && handles_.available() == 0) return -FI_EAGAIN;
+  TxOp* op = tx_ops_.take();
+  if (op == nullptr) return -FI_EAGAIN;
+
+  op->mail_next = nullptr;
+  op->peer = &p;
+  op->kind = t.kind;
+  op->tagged = t.tagged;
+  op->signal = t.signal;
+  op->inject = t.inject;
+  op->want_ack = t.want_ack;
+  op->has_data = t.has_data;
+  op->large = large;
+  op->mail_done = op->answered = op->granted = false;
+  op->error = 0;
+  op->refs = 0;
+  op->context = t.context;
+  op->tag = t.tag;
+  op->data = t.has_data ? t.data : 0;
+  op->length = length;
+  op->segment_count = static_cast<std::uint32_t>(t.segments.size());
+  std::copy(t.segments.begin(), t.segments.end(), op->segments.begin());
+  op->remote_handle = kNoHandle;
+  op->remote_base = op->to_send = op->posted = 0;
+  op->handle = nullptr;
+  if (t.inject) {
+    std::byte* to = op->bounce;
+    for (const auto& piece : t.pieces) {
+      if (piece.length != 0) std::memcpy(to, piece.base, piece.length);
+      to += piece.length;
+    }
+    op->pieces[0] = {op->bounce, length};
+    op->gather = {op->pieces.data(), 1};
+  } else {
+    std::copy(t.pieces.begin(), t.pieces.end(), op->pieces.begin());
+    op->gather = {op->pieces.data(), static_cast<std::uint32_t>(t.pieces.size())};
+  }
+  if (large && t.kind == OpKind::kRead) {
+    op->handle = take_handle(p, Handle::Use::kRead, length);
+    op->handle->read = op;
+  }
+  p.ops.push_back(*op);
+  (t.kind == OpKind::kSend ? p.messages : p.requests).push_back(*op);
+  // A lone message leaves at once; behind several others it may share a packet with the next ones of this pass.
+  constexpr std::uint32_t kAtOnce = 8;
+  if (p.mails_in_flight < kAtOnce)
+    flush(p);
+  else
+    mark(p);
+  return 0;
+}
+
+void Messenger::finish_if_done(TxOp& op) {
+  if (op.refs != 0) return;
+  if (op.error == 0) {
+    if (!op.mail_done) return;
+    if (op.kind == OpKind::kSend) {
+      if (op.large ? !op.granted || op.posted < op.to_send : op.want_ack && !op.answered) return;
+    } else if (!op.answered) {
+      return;
+    }
+  }
+  finish(op);
+}
+
+void Messenger::finish(TxOp& op) {
+  Done done;
+  done.kind = op.kind;
+  done.signal = op.signal;
+  done.inject = op.inject;
+  done.error = op.error;
+  done.peer = op.peer;
+  done.completion.op_context = op.context;
+  done.completion.len = op.length;
+  done.completion.tag = op.tag;
+  switch (op.kind) {
+    case OpKind::kWrite:
+      done.completion.flags = FI_RMA | FI_WRITE;
+      break;
+    case OpKind::kRead:
+      done.completion.flags = FI_RMA | FI_READ;
+      break;
+    default:
+      done.completion.flags = FI_SEND | (op.tagged ? FI_TAGGED : FI_MSG);
+      break;
+  }
+  std::string why;
+  if (op.error != 0) done.why = why = transport_.why(op.peer->conn);
+  if (op.handle != nullptr) free_handle(std::exchange(op.handle, nullptr));
+  op.queue.unlink();
+  op.all.unlink();
+  ++op.generation;
+  tx_ops_.give(&op);
+  host_.done(done);
+}
+
+void Messenger::fail(TxOp& op, int error) {
+  if (op.error == 0) op.error = error;
+  op.queue.unlink();
+  if (op.handle != nullptr) free_handle(std::exchange(op.handle, nullptr));
+  finish_if_done(op);
+}
+
+void Messenger::on_write_done(const transport::Event& event) {
+  const int error = error_of(event.status);
+  const auto index = cookie_index(event.cookie);
+  switch (cookie_kind(event.cookie)) {
+    case CookieKind::kMail: {
+      Mail& m = *mails_.at(index);
+      Peer& p = *m.peer;
+      const bool current = m.epoch == p.epoch;
+      if (current) --p.mails_in_flight;
+      TxOp* next = nullptr;
+      for (TxOp* op = m.ops; op != nullptr; op = next) {
+        next = op->mail_next;
+        --op->refs;
+        if (error == 0) {
+          op->mail_done = true;
+          finish_if_done(*op);
+        } else {
+          fail(*op, error);
+        }
+      }
+      mails_.give(&m);
+      // The peer refused one of our mailbox messages: what was in it is missing from the sequence, for good.
+      if (current && event.status == transport::Status::kAccess)
+        reset(p, FI_EACCES, "the peer refused a mailbox message as malformed");
+      break;
+    }
+    case CookieKind::kData: {
+      TxOp& op = *tx_ops_.at(index);
+      --op.refs;
+      if (error != 0)
+        fail(op, error);
+      else if (op.error == 0 && op.posted < op.to_send)
+        post_data(*op.peer, op);
+      else
+        finish_if_done(op);
+      break;
+    }
+    case CookieKind::kTarget: {
+      TargetOp& t = *targets_.at(index);
+      --t.refs;
+      if (error != 0 && t.error == 0) t.error = error;
+      advance(t);
+      break;
+    }
+  }
+}
+
+void Messenger::on_event(const transport::Event& event) {
+  using transport::EventKind;
+  switch (event.kind) {
+    case EventKind::kWriteDone:
+      on_write_done(event);
+      return;
+    case EventKind::kConnected:
+      mark(peer_of(event.conn));
+      return;
+    case EventKind::kAccepted: {
+      Peer& p = peer_of(event.conn);
+      p.name = transport_.peer_name(event.conn);
+      mark(p);
+      return;
+    }
+    case EventKind::kConnFailed:
+    case EventKind::kConnClosed: {
+      Peer& p = peer_of(event.conn);
+      if (p.resets_ahead > 0) {  // its new life has already spoken to us
+        --p.resets_ahead;
+        return;
+      }
+      const bool closed = event.kind == EventKind::kConnClosed;
+      reset(p, closed ? FI_ECONNRESET : error_of(event.status), transport_.why(event.conn));
+      return;
+    }
+  }
+}
+
+bool Messenger::on_progress() {
+  ++pass_;
+  bool worked = false;
+  if (!pending_targets_.empty()) {
+    List<TargetOp, &TargetOp::pending> again;
+    again.swap(pending_targets_);
+    while (!again.empty()) {
+      TargetOp& t = again.front();
+      again.pop_front();
+      advance(t);
+    }
+  }
+  if (!dirty_.empty()) {
+    List<Peer, &Peer::dirty> now;
+    now.swap(dirty_);
+    while (!now.empty()) {
+      Peer& p = now.front();
+      now.pop_front();
+      if (p.stalled) {
+        placing_ = true;  // one flush at the end
+        drain(p);
+        placing_ = false;
+        p.dirty.unlink();
+        if (p.stalled) mark(p);
+      }
+      flush(p);
+      worked = true;
+    }
+  }
+  if (reset_seen_) {  // the events of this pass have all come
+    for (auto& p : peers_)
+      if (p) p->resets_ahead = 0;
+    reset_seen_ = false;
+  }
+  return worked;
+}
+
+bool Messenger::unsent() const {
+  for (const auto& p : peers_) {
+    if (!p) continue;
+    if (p->unposted != nullptr || !p->control.empty() || !p->data.empty() || p->mails_in_flight != 0) return true;
+    if (!p->requests.empty() || (!p->messages.empty() && affordable(*p, p->messages.front()))) return true;
+  }
+  return false;
+}
+
+}  // namespace mrc::prov::msg

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Messages, tagged messages and RMA above MRC writes: one Messenger per endpoint. It knows no libfabric object, only
+// flags and completions, and reaches the fabric through Transport, so that tests can run several over a fake one.
+// Threads: every function needs the engine's lock. place() never calls into the transport: what it has to say waits
+// for on_progress(). Limits: -FI_EAGAIN at the call, nothing is lost.
+#pragma once
+
+#include <rdma/fi_errno.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mrc/random.hpp"
+#include "types.hpp"
+
+namespace mrc::prov::msg {
+
+/// The part of the engine that messaging needs, for one endpoint.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual transport::ConnId connect(const EndpointName&) = 0;
+  virtual EndpointName peer_name(transport::ConnId) const = 0;
+  virtual std::string why(transport::ConnId) const = 0;
+  virtual transport::Status post_write(transport::ConnId, const transport::WriteRequest&) = 0;
+  virtual std::uint32_t payload_mtu(transport::ConnId) const = 0;
+};
+
+/// One finished operation, or something a peer did to our memory.
+struct Done {
+  OpKind kind = OpKind::kSend;
+  Completion completion{};
+  bool signal = false;  ///< wants an entry in the CQ; errors get one even without, except for injects
+  bool inject = false;
+  bool counts = true;  ///< counts in the endpoint's counters (a mere release of a multi-receive buffer does not)
+  int error = 0;       ///< positive FI_E…
+  std::size_t overflow = 0;
+  const Peer* peer = nullptr;  ///< who, where known
+  std::string_view why{};
+};
+
+/// The endpoint as the messenger sees it.
+class Host {
+ public:
+  virtual ~Host() = default;
+  virtual void done(const Done&) = 0;
+  /// Room for a completion that no posted operation has reserved.
+  virtual bool room() const = 0;
+  virtual int resolve(std::uint64_t key, std::uint64_t address, std::size_t length, std::uint64_t access,
+                      RegionPiece* out, std::size_t* count, Region* region) = 0;
+  virtual std::uint64_t mr_generation() const = 0;
+};
+
+struct Config {
+  std::uint32_t tx_size = 1024;
+  std::uint32_t rx_size = 1024;
+  std::uint32_t inject_size = 256;
+  std::uint32_t eager_size = kMaxEager;  ///< longest send or write whose bytes travel in the record
+  std::uint32_t inline_read = 960;       ///< longest read that is answered in a record (fits the smallest MTU)
+  std::uint32_t mails = 320;             ///< mailbox messages on their way
+  std::size_t min_multi_recv = 64;
+  std::uint64_t seed = 1;
+};
+
+struct Transmit {
+  OpKind kind = OpKind::kSend;  ///< kSend, kWrite, kRead
+  Peer* peer = nullptr;
+  bool tagged = false, signal = true, inject = false, want_ack = false, has_data = false;
+  std::span<const engine::GatherPiece> pieces{};
+  std::uint64_t tag = 0, data = 0;
+  std::span<const Segment> segments{};  ///< RMA
+  void* context = nullptr;
+};
+
+struct Receive {
+  bool tagged = false, signal = true, multi = false;
+  const EndpointName* from = nullptr;  ///< directed
+  std::span<const engine::GatherPiece> pieces{};
+  std::uint64_t tag = 0, ignore = 0;
+  void* context = nullptr;
+};
+
+struct Statistics {
+  std::uint64_t malformed = 0, refused = 0, stale = 0, resets = 0, unexpected = 0, out_of_order = 0, stalls = 0;
+  std::uint64_t mails = 0, records = 0, rendezvous = 0;
+};
+
+class Messenger {
+ public:
+  Messenger(const Config&, Transport&, Host&);
+  ~Messenger();
+  Messenger(const Messenger&) = delete;
+  Messenger& operator=(const Messenger&) = delete;
+
+  /// The peer of that name; null if the transport has no room for another connection.
+  Peer* peer(const EndpointName&);
+
+  /// 0, -FI_EAGAIN, -FI_EMSGSIZE (inject), -FI_EINVAL.
+  int transmit(const Transmit&);
+  int receive(const Receive&);
+  /// FI_PEEK, with `claim` FI_PEEK|FI_CLAIM, with `discard` FI_PEEK|FI_DISCARD: completes now, with FI_ENOMSG if
+  /// nothing is there. A claimed message is kept in context->internal[0] (struct fi_context).
+  int peek(const Receive&, bool claim, bool discard);
+  /// FI_CLAIM of what peek() left in the context; with `discard` it is thrown away.
+  int claim(const Receive&, bool discard);
+  /// FI_ECANCELED completion, or -FI_ENOENT if no unmatched receive has this context.
+  int cancel(void* context);
+
+  transport::Placement place(const transport::RxWrite&);
+  void on_event(const transport::Event&);
+  bool on_progress();
+
+  /// Something that the transport has not been given yet, although no answer of a peer is missing.
+  bool unsent() const;
+  /// Operations that have not completed.
+  std::uint32_t outstanding() const { return tx_ops_.taken(); }
+  void set_min_multi_recv(std::size_t n) { config_.min_multi_recv = n; }
+  std::size_t min_multi_recv() const { return config_.min_multi_recv; }
+  std::uint32_t tx_left() const { return tx_ops_.available(); }
+  std::uint32_t rx_left() const { return rx_ops_.available(); }
+  const Statistics& statistics() const { return statistics_; }
+  /// Chunks, control records and handles in use: zero when all is quiet.
+  std::uint32_t in_use() const { return chunks_.taken() + controls_.taken() + handles_.taken() + targets_.taken(); }
+
+ private:
+  using Posted = List<RxOp, &RxOp::posted>;
+  using UnexpectedList = List<Unexpected, &Unexpected::link>;
+  enum class Outcome : std::uint8_t { kTaken, kStall, kMalformed };
+
+  // messenger.cpp
+  Peer& peer_of(transport::ConnId);
+  void start_session(Peer&);
+  void reset(Peer&, int error, std::string_view why);
+  void mark(Peer& peer) {
+    if (!peer.dirty.is_linked()) dirty_.push_back(peer);
+  }
+  void on_write_done(const transport::Event&);
+  void finish(TxOp&);
+  void finish_if_done(TxOp&);
+  void fail(TxOp&, int error);
+  Handle* take_handle(Peer&, Handle::Use, std::uint64_t length);
+  void free_handle(Handle*);
+  void add_control(Peer&, const Record&, Chunk* chunk = nullptr);
+  void credit_message(Peer&, std::uint32_t epoch, std::uint64_t bytes);
+  void credit_request(Peer&, std::uint32_t epoch);
+  bool credits_due(const Peer&, unsigned fraction) const;
+
+  // outgoing.cpp
+  void flush(Peer&);
+  Mail* open_mail(Peer&, bool control);
+  bool fill_control(Peer&, Mail&, std::size_t mtu);
+  bool add_op(Peer&, Mail&, TxOp&, std::size_t mtu);
+  bool affordable(const Peer&, const TxOp&) const;
+  transport::Status post_mail(Peer&, Mail&);
+  void post_data(Peer&, TxOp&);
+  void release_mail(Mail&);
+
+  // incoming.cpp
+  transport::Placement place_mail(const transport::RxWrite&);
+  transport::Placement place_direct(const transport::RxWrite&);
+  bool open_mailbox(Peer&, std::span<const std::byte> bytes, Chunk* chunk);
+  bool check_session(Peer&, const MailHead&);
+  bool on_ordered(Peer&, const Record&, std::span<const std::byte> raw, Chunk** owner);
+  bool hold(Peer&, std::uint32_t sequence, std::span<const std::byte> raw, Chunk** owner);
+  void drain(Peer&);
+  Outcome act(Peer&, const Record&, Chunk** owner);
+  bool on_control(Peer&, const Record&);
+  TxOp* op_of(Peer&, std::uint32_t id);
+
+  // matching.cpp
+  Outcome on_message(Peer&, const Record&, Chunk** owner);
+  RxOp* match_posted(bool tagged, const EndpointName&, std::uint64_t tag);
+  Unexpected* match_unexpected(const Receive&);
+  int deliver(RxOp&, Peer&, const Unexpected&, std::span<const std::byte> bytes);
+  void complete_receive(RxOp&, const Peer*, std::uint64_t tag, bool has_data, std::uint64_t data, std::size_t placed,
+                        std::uint64_t total, std::byte* where, int error);
+  void retire_multi(RxOp&);
+  void drop(Unexpected&);
+  void discard_message(Unexpected&);
+  int fill(RxOp&, const Receive&);
+  void feed_multi(RxOp&);
+  void receive_failed(RxOp&, Peer&, int error, std::string_view why);
+  void rendezvous_arrived(Handle&);
+
+  // rma.cpp
+  Outcome on_write(Peer&, const Record&);
+  Outcome on_write_request(Peer&, const Record&);
+  Outcome on_read_request(Peer&, const Record&);
+  int resolve(const Record&, std::uint64_t access, TargetOp&);
+  void fin(Peer&, std::uint32_t op, int error);
+  void advance(TargetOp&);
+  void finish_target(TargetOp&);
+  void remote_done(const TargetOp&, Peer&);
+  bool still_valid(TargetOp&);
+
+  Config config_;
+  Transport& transport_;
+  Host& host_;
+  Random random_;
+  bool placing_ = false;
+  bool reset_seen_ = false;  ///< some peer has resets_ahead
+  std::uint64_t pass_ = 1;
+  Statistics statistics_{};
+  SlabPool<TxOp> tx_ops_;
+  SlabPool<RxOp> rx_ops_;
+  SlabPool<TargetOp> targets_{1u << 20};
+  SlabPool<Handle> handles_{kMaxHandles};
+  SlabPool<Unexpected> unexpected_pool_{1u << 24};
+  SlabPool<Control> controls_{1u << 24};
+  SlabPool<Assembly> assemblies_{1u << 22};
+  SlabPool<Mail> mails_;
+  ChunkPool chunks_;
+  std::unique_ptr<std::byte[]> bounce_;
+  std::vector<std::unique_ptr<Peer>> peers_;  ///< by ConnId
+  List<Peer, &Peer::dirty> dirty_;
+  List<TargetOp, &TargetOp::pending> pending_targets_;
+  Posted posted_[2];  ///< messages, tagged
+  UnexpectedList unexpected_[2];
+  UnexpectedList claimed_;
+};
+
+/// libfabric's code for what the transport says.
+int error_of(transport::Status);
+/// Copies `bytes` to `offset` of the concatenated pieces (which are long enough).
+void scatter(std::span<const engine::GatherPiece> pieces, std::uint64_t offset, std::span<const std::byte> bytes);
+
+}  // namespace mrc::prov::msg

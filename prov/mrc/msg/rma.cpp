@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The target's side of RMA: keys are resolved here and nowhere else, small writes are placed from the record, large
+// ones and reads go through per-operation handles. Errors travel back as FIN; a bad key never writes.
+#include <rdma/fi_domain.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cookie.hpp"
+#include "messenger.hpp"
+
+namespace mrc::prov::msg {
+namespace {
+
+/// Reads are answered in pieces of this size, so that a closed MR is noticed on the way.
+constexpr std::uint64_t kReadPiece = 256 * 1024;
+constexpr std::uint32_t kReadPiecesAtOnce = 4;
+
+}  // namespace
+
+int Messenger::resolve(const Record& r, std::uint64_t access, TargetOp& t) {
+  t.piece_count = 0;
+  t.length = 0;
+  t.segment_count = r.segment_count;
+  t.segments = r.segments;
+  t.mr_generation = host_.mr_generation();
+  t.counters.fill(nullptr);
+  for (std::uint32_t i = 0; i < r.segment_count; ++i) {
+    const auto& s = r.segments[i];
+    RegionPiece pieces[4];
+    std::size_t count = std::size(pieces);
+    Region region;
+    const int status = host_.resolve(s.key, s.address, s.length, access, pieces, &count, &region);
+    if (status != 0) return -status;
+    t.counters[i] = region.remote_counter;
+    std::uint64_t left = s.length;
+    for (std::size_t k = 0; k < count && left != 0; ++k) {
+      const std::size_t n = static_cast<std::size_t>(std::min<std::uint64_t>(left, pieces[k].length));
+      t.pieces[t.piece_count++] = {pieces[k].base, n};
+      left -= n;
+    }
+    if (left != 0) return FI_EINVAL;
+    t.length += s.length;
+  }
+  t.gather = {t.pieces.data(), t.piece_count};
+  return 0;
+}
+
+void Messenger::fin(Peer& p, std::uint32_t op, int error) {
+  Record r;
+  r.type = RecordType::kFin;
+  r.op = op;
+  r.status = static_cast<std::uint32_t>(error);
+  add_control(p, r);
+}
+
+void Messenger::remote_done(const TargetOp& t, Peer& p) {
+  for (std::uint32_t i = 0; i < t.segment_count; ++i)
+    if (t.counters[i] != nullptr) t.counters[i]->add(1);
+  Done done;
+  done.kind = t.read ? OpKind::kRemoteRead : OpKind::kRemoteWrite;
+  done.peer = &p;
+  done.signal = t.has_data;
+  done.completion.flags = FI_RMA | (t.read ? FI_REMOTE_READ : FI_REMOTE_WRITE) | (t.has_data ? FI_REMOTE_CQ_DATA : 0);
+  done.completion.len = t.length;
+  done.completion.data = t.data;
+  host_.done(done);
+}
+
+Messenger::Outcome Messenger::on_write(Peer& p, const Record& r) {
+  TargetOp t;  // on the stack: done before we return
+  t.has_data = (r.flags & kFlagCqData) != 0;
+  t.data = r.data;
+  if (t.has_data && !host_.room()) return Outcome::kStall;
+  const int error = resolve(r, FI_REMOTE_WRITE, t);
+  if (error == 0) {
+    scatter({t.pieces.data(), t.piece_count}, 0, r.bytes);
+    remote_done(t, p);
+  }
+  fin(p, r.op, error);
+  credit_request(p, p.epoch);
+  return Outcome::kTaken;
+}
+
+Messenger::Outcome Messenger::on_write_request(Peer& p, const Record& r) {
+  if (handles_.available() == 0) return Outcome::kStall;
+  TargetOp* t = targets_.take();
+  if (t == nullptr) return Outcome::kStall;
+  const auto index = t->index;
+  *t = TargetOp{};
+  t->index = index;
+  t->peer = &p;
+  t->epoch = p.epoch;
+  t->op = r.op;
+  t->has_data = (r.flags & kFlagCqData) != 0;
+  t->data = r.data;
+  p.targets.push_back(*t);
+  t->error = resolve(r, FI_REMOTE_WRITE, *t);
+  if (t->error != 0) {
+    finish_target(*t);
+    return Outcome::kTaken;
+  }
+  if (t->length == 0) {
+    t->complete = true;
+    advance(*t);
+    return Outcome::kTaken;
+  }
+  t->handle = take_handle(p, Handle::Use::kTarget, t->length);
+  t->handle->target = t;
+  Record cts;
+  cts.type = RecordType::kCts;
+  cts.op = r.op;
+  cts.handle = t->handle->rkey();
+  cts.length = t->length;
+  add_control(p, cts);
+  return Outcome::kTaken;
+}
+
+Messenger::Outcome Messenger::on_read_request(Peer& p, const Record& r) {
+  if (r.handle == kNoHandle) {
+    TargetOp t;
+    t.read = true;
+    int error = r.length > config_.inline_read ? FI_EINVAL : resolve(r, FI_REMOTE_READ, t);
+    if (error == 0) {
+      Chunk* chunk = chunks_.take(std::max<std::size_t>(1, t.length));
+      if (chunk == nullptr) return Outcome::kStall;
+      std::size_t at = 0;
+      for (std::uint32_t i = 0; i < t.piece_count; ++i) {
+        if (t.pieces[i].length != 0) std::memcpy(chunk->data + at, t.pieces[i].base, t.pieces[i].length);
+        at += t.pieces[i].length;
+      }
+      Record answer;
+      answer.type = RecordType::kReadData;
+      answer.op = r.op;
+      answer.bytes = {chunk->data, at};
+      add_control(p, answer, chunk);
+      remote_done(t, p);
+    } else {
+      fin(p, r.op, error);
+    }
+    credit_request(p, p.epoch);
+    return Outcome::kTaken;
+  }
+  TargetOp* t = targets_.take();
+  if (t == nullptr) return Outcome::kStall;
+  const auto index = t->index;
+  *t = TargetOp{};
+  t->index = index;
+  t->peer = &p;
+  t->epoch = p.epoch;
+  t->op = r.op;
+  t->read = true;
+  t->remote_handle = r.handle;
+  p.targets.push_back(*t);
+  t->error = resolve(r, FI_REMOTE_READ, *t);
+  if (t->error != 0)
+    finish_target(*t);
+  else
+    pending_targets_.push_back(*t);  // its writes are posted outside place()
+  return Outcome::kTaken;
+}
+
+bool Messenger::still_valid(TargetOp& t) {
+  const auto generation = host_.mr_generation();
+  if (t.mr_generation == generation) return true;
+  for (std::uint32_t i = 0; i < t.segment_count; ++i) {
+    const auto& s = t.segments[i];
+    RegionPiece pieces[4];
+    std::size_t count = std::size(pieces);
+    Region region;
+    if (host_.resolve(s.key, s.address, s.length, t.read ? FI_REMOTE_READ : FI_REMOTE_WRITE, pieces, &count, &region) !=
+        0)
+      return false;
+    // The key may be another region by now: the same key, other memory. Its bytes must not mix with ours.
+    if (i == 0 && count != 0 && s.length != 0 && pieces[0].base != t.pieces[0].base) return false;
+    t.counters[i] = region.remote_counter;
+  }
+  t.mr_generation = generation;
+  return true;
+}
+
+/// The next step of an operation that a peer asked of us.
+void Messenger::advance(TargetOp& t) {
+  using transport::Status;
+  if (t.dead || t.error != 0) {
+    if (t.refs == 0) finish_target(t);
+    return;
+  }
+  if (!t.read) {
+    if (!t.complete) return;
+    if (t.has_data && !host_.room()) {
+      if (!t.pending.is_linked()) pending_targets_.push_back(t);
+      return;
+    }
+    finish_target(t);
+    return;
+  }
+  Peer& p = *t.peer;
+  while (t.posted < t.length && t.refs < kReadPiecesAtOnce) {
+    if (!still_valid(t)) {
+      t.error = FI_EKEYREJECTED;
+      if (t.refs == 0) finish_target(t);
+      return;
+    }
+    transport::WriteRequest w;
+    w.va = t.posted;
+    w.rkey = t.remote_handle;
+    w.length = static_cast<std::uint32_t>(std::min(t.length - t.posted, kReadPiece));
+    w.source = &t.gather;
+    w.source_offset = t.posted;
+    w.cookie = cookie(CookieKind::kTarget, t.index);
+    const Status status = transport_.post_write(p.conn, w);
+    if (status == Status::kAgain) {
+      if (!t.pending.is_linked()) pending_targets_.push_back(t);
+      return;
+    }
+    if (status != Status::kOk) {
+      reset(p, error_of(status), transport_.why(p.conn));
+      return;
+    }
+    t.posted += w.length;
+    ++t.refs;
+  }
+  if (t.posted == t.length && t.refs == 0) finish_target(t);
+}
+
+void Messenger::finish_target(TargetOp& t) {
+  Peer& p = *t.peer;
+  if (t.handle != nullptr) free_handle(std::exchange(t.handle, nullptr));
+  if (!t.dead) {
+    if (t.error == 0) remote_done(t, p);
+    // A read has told its result by writing; only its errors need words.
+    if (!t.read || t.error != 0) fin(p, t.op, t.error);
+    credit_request(p, t.epoch);
+  }
+  t.all.unlink();
+  t.pending.unlink();
+  targets_.give(&t);
+}
+
+}  // namespace mrc::prov::msg

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the messaging layer keeps: operations, peers, handles, and messages that wait. Owned by a Messenger, used under
+// the engine's lock. Objects live in pools and are linked into their peer's lists, so that a peer's failure finds all.
+#pragma once
+
+#include <array>
+#include <boost/intrusive/list.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "../objects.hpp"
+#include "pools.hpp"
+#include "records.hpp"
+
+namespace mrc::prov::msg {
+
+namespace bi = boost::intrusive;
+/// Unlinks itself when its object dies or is told to.
+using Hook = bi::list_member_hook<bi::link_mode<bi::auto_unlink>>;
+template <class T, Hook T::*Member>
+using List = bi::list<T, bi::member_hook<T, Hook, Member>, bi::constant_time_size<false>>;
+
+inline constexpr std::size_t kMaxIov = 8;
+inline constexpr std::uint32_t kNoHandle = UINT32_MAX;
+
+struct Peer;
+struct Handle;
+
+enum class OpKind : std::uint8_t { kSend, kRecv, kWrite, kRead, kRemoteWrite, kRemoteRead };
+
+/// An operation of ours towards a peer.
+struct TxOp {
+  std::uint32_t index = 0;
+  std::uint16_t generation = 0;  ///< ids of finished operations do not match
+  Hook queue;                    ///< peer's requests, messages or data
+  Hook all;                      ///< peer's ops
+  TxOp* mail_next = nullptr;     ///< others in the same mailbox message
+  Peer* peer = nullptr;
+  OpKind kind = OpKind::kSend;
+  bool tagged = false, signal = false, inject = false, want_ack = false, has_data = false;
+  bool large = false;      ///< the bytes travel by themselves, not in the record
+  bool mail_done = false;  ///< our record was SACKed
+  bool answered = false;   ///< CTS (large send), ACK, FIN, or all bytes of a read are here
+  bool granted = false;    ///< CTS came
+  int error = 0;
+  std::uint32_t refs = 0;  ///< transport writes that still read our buffers
+  void* context = nullptr;
+  std::uint64_t tag = 0, data = 0, length = 0;
+  std::array<engine::GatherPiece, kMaxIov> pieces{};
+  engine::Gather gather{};
+  std::array<Segment, kMaxSegments> segments{};
+  std::uint32_t segment_count = 0;
+  std::uint32_t remote_handle = kNoHandle;
+  std::uint64_t remote_base = 0, to_send = 0, posted = 0;
+  Handle* handle = nullptr;  ///< where a large read lands
+  std::byte* bounce = nullptr;
+
+  std::uint32_t id() const { return static_cast<std::uint32_t>(generation) << 16 | index; }
+};
+
+/// A receive: posted, or in progress of a rendezvous.
+struct RxOp {
+  std::uint32_t index = 0;
+  Hook posted;
+  void* context = nullptr;
+  bool tagged = false, signal = true, multi = false, directed = false;
+  bool detached = false;  ///< multi: no more messages go into it
+  EndpointName from{};
+  std::uint64_t tag = 0, ignore = 0;
+  std::array<engine::GatherPiece, kMaxIov> pieces{};
+  std::uint32_t piece_count = 0;
+  std::size_t length = 0;
+  std::size_t used = 0;        ///< multi
+  std::uint32_t children = 0;  ///< multi: rendezvous still running into it
+  RxOp* parent = nullptr;
+  // of the rendezvous:
+  std::uint64_t total = 0, matched_tag = 0, data = 0;
+  bool has_data = false;
+};
+
+/// RMA that a peer asked of us and that takes more than one step.
+struct TargetOp {
+  std::uint32_t index = 0;
+  Hook all;      ///< peer's targets
+  Hook pending;  ///< the messenger's list of those to be tried again
+  Peer* peer = nullptr;
+  std::uint32_t epoch = 0;
+  std::uint32_t op = 0;  ///< the peer's id
+  bool read = false, has_data = false, dead = false, complete = false;
+  int error = 0;
+  std::uint64_t data = 0, length = 0, posted = 0;
+  std::uint32_t refs = 0;
+  std::uint32_t remote_handle = kNoHandle;
+  std::uint64_t mr_generation = 0;
+  Handle* handle = nullptr;
+  std::array<Segment, kMaxSegments> segments{};
+  std::uint32_t segment_count = 0;
+  std::array<Counter*, kMaxSegments> counters{};
+  std::array<engine::GatherPiece, 16> pieces{};
+  std::uint32_t piece_count = 0;
+  engine::Gather gather{};
+};
+
+/// A grant: a peer may write these bytes directly.
+struct Handle {
+  enum class Use : std::uint8_t { kNone, kReceive, kRead, kTarget };
+  std::uint32_t index = 0;
+  std::uint16_t generation = 0;
+  Use use = Use::kNone;
+  Hook all;  ///< peer's handles
+  Peer* peer = nullptr;
+  union {
+    RxOp* receive;
+    TxOp* read;
+    TargetOp* target = nullptr;
+  };
+  std::uint64_t length = 0, arrived = 0;
+
+  std::uint32_t rkey() const { return static_cast<std::uint32_t>(generation) << 16 | index; }
+};
+/// One less than 16 bits: no handle's R_Key is the mailbox's.
+inline constexpr std::uint32_t kMaxHandles = 0xFFFF;
+
+/// A message that no receive has matched yet.
+struct Unexpected {
+  std::uint32_t index = 0;
+  Hook link;
+  Peer* peer = nullptr;
+  std::uint32_t epoch = 0;
+  bool tagged = false, rts = false, has_data = false, want_ack = false;
+  bool dead = false;  ///< claimed, and then its sender failed
+  std::uint32_t op = 0;
+  std::uint64_t tag = 0, data = 0, length = 0;
+  Chunk* chunk = nullptr;
+};
+
+/// An answer that waits for a mailbox message.
+struct Control {
+  std::uint32_t index = 0;
+  Hook link;
+  Record record;
+  Chunk* chunk = nullptr;  ///< bytes of READ_DATA
+};
+
+/// A mailbox message that arrives in several packets.
+struct Assembly {
+  std::uint32_t index = 0;
+  Hook link;
+  std::uint32_t sequence = 0;
+  std::uint32_t arrived = 0;
+  std::uint64_t pass = 0;  ///< progress pass in which it began
+  Chunk* chunk = nullptr;
+};
+
+/// A mailbox message on its way out. The buffer holds heads, control records and small data; pieces refer to it and
+/// to users' buffers.
+struct Mail {
+  static constexpr std::size_t kBuffer = 2048;
+  static constexpr std::size_t kPieces = 16;
+  std::uint32_t index = 0;
+  Peer* peer = nullptr;
+  std::uint32_t epoch = 0;
+  TxOp* ops = nullptr;
+  std::uint32_t length = 0;
+  std::uint32_t used = 0;         ///< of the buffer
+  std::uint32_t piece_start = 0;  ///< buffer bytes from here on are not in a piece yet
+  engine::Gather gather{};
+  std::array<engine::GatherPiece, kPieces> pieces{};
+  std::array<std::byte, kBuffer> buffer;
+};
+
+/// Everything about one remote endpoint.
+struct Peer {
+  transport::ConnId conn = transport::kNoId;
+  EndpointName name{};
+  std::uint32_t session = 0, their_session = 0;
+  std::uint32_t epoch = 0;         ///< local count of lives of this pair
+  std::uint32_t resets_ahead = 0;  ///< found out by session before the connection event came
+  // sending
+  std::uint32_t tx_sequence = 0, mail_sequence = 0, mails_in_flight = 0;
+  std::uint32_t sent_messages = 0, sent_requests = 0, allowed_messages = 0, allowed_requests = 0;
+  std::uint64_t sent_bytes = 0, allowed_bytes = 0;
+  List<TxOp, &TxOp::queue> requests, messages, data;
+  List<TxOp, &TxOp::all> ops;
+  List<Control, &Control::link> control;
+  Mail* unposted = nullptr;
+  // receiving
+  std::uint32_t rx_next = 0;
+  bool stalled = false;
+  std::uint32_t done_messages = 0, done_requests = 0, told_messages = 0, told_requests = 0;
+  std::uint64_t done_bytes = 0, told_bytes = 0;
+  std::uint32_t assembly_count = 0;
+  std::unique_ptr<std::array<Chunk*, kOrderWindow>> ring;  ///< made when the first record overtakes another
+  List<Assembly, &Assembly::link> assemblies;
+  List<Handle, &Handle::all> handles;
+  List<TargetOp, &TargetOp::all> targets;
+  Hook dirty;
+};
+
+}  // namespace mrc::prov::msg
