@@ -58,6 +58,10 @@ struct Config {
   std::uint16_t gap_packets = 32;           ///< a gap is retransmitted after this many later packets were SACKed (sooner than blame)
   std::array<std::byte, 32> job_key{};      ///< HMAC key of INIT
   bool job_key_set = false;
+  /// HMAC-SHA-256 (or what the driver has), for INIT; must be given where a key is set, else everything is refused.
+  void (*hmac)(std::span<const std::byte, 32> key, std::span<const std::byte> message,
+               std::span<std::byte, 32> out) = nullptr;
+  std::uint32_t upper_version = 0;          ///< of the layer above, told in INIT
 };
 
 /// How much the arena must hold. Nothing grows on the packet path; kAgain at each limit.
@@ -165,6 +169,12 @@ struct Counters {
   std::array<std::uint64_t, path::kMaxPlanes> tx_plane_bytes{}, rx_plane_bytes{};  ///< payload bytes per plane
 };
 
+/// Free items of the shared pools: back at their initial level when nothing is outstanding (for tests, telemetry).
+struct PoolLevels {
+  std::uint32_t messages = 0, segments = 0, suspects = 0, connections = 0;
+  bool operator==(const PoolLevels&) const = default;
+};
+
 class Core {
  public:
   static std::size_t memory_needed(const Config&, const Limits&);
@@ -211,9 +221,11 @@ class Core {
   /// EVs of a connection, for counters and tests: state and packets are per EV value.
   std::span<const path::Ev> evs(ConnId) const;
   std::uint64_t inflight_packets(ConnId) const;
+  PoolLevels pool_levels() const;
+
+  struct State;  ///< internal to datapath/transport
 
  private:
-  struct State;
   State* state_;  ///< lives in the arena
 };
 

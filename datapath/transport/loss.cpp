@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Loss: gaps (later packets SACKed), tail probes, time-outs; and, apart from that, which EV is to blame (design.md).
+// A gap is retransmitted early and may be a mistake; an EV is blamed late, on the evidence of its own plane.
+#include <algorithm>
+
+#include "mrc/transport/state.hpp"
+
+namespace mrc::transport {
+namespace {
+
+constexpr std::uint8_t kMaxTailProbes = 2;
+constexpr std::uint8_t kMaxBackoff = 16;
+constexpr std::uint32_t kMaxBlamed = 64;  // remembered in case they turn up after all
+constexpr std::uint32_t kMaxLookup = 128;
+constexpr std::uint16_t kMaxGap = 1024;
+
+void append(IndexQueue& queue, Pool<Suspect>& pool, std::uint32_t at) {
+  pool[at].next = kNone;
+  (queue.tail == kNone ? queue.head : pool[queue.tail].next) = at;
+  queue.tail = at;
+}
+
+std::uint32_t take_head(IndexQueue& queue, Pool<Suspect>& pool) {
+  const std::uint32_t at = queue.head;
+  queue.head = pool[at].next;
+  if (queue.head == kNone) queue.tail = kNone;
+  return at;
+}
+
+/// Removes and returns the entry of (seq, ev), kNone if it is not among the first kMaxLookup.
+std::uint32_t extract(IndexQueue& queue, Pool<Suspect>& pool, std::uint64_t seq, std::uint32_t ev) {
+  std::uint32_t before = kNone;
+  std::uint32_t at = queue.head;
+  for (std::uint32_t n = 0; at != kNone && n < kMaxLookup; ++n) {
+    if (pool[at].seq == seq && pool[at].ev_value == ev) {
+      (before == kNone ? queue.head : pool[before].next) = pool[at].next;
+      if (queue.tail == at) queue.tail = before;
+      return at;
+    }
+    before = at;
+    at = pool[at].next;
+  }
+  return kNone;
+}
+
+}  // namespace
+
+std::uint32_t Core::State::record_bytes(const TxRecord& record) const {
+  const Message& m = messages[record.message];
+  const std::uint64_t offset = std::uint64_t{record.packet} * m.mtu;
+  const std::uint64_t left = m.request.length - std::min<std::uint64_t>(offset, m.request.length);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(left, 1, m.mtu));
+}
+
+void Core::State::link(Connection& c, std::uint32_t number, TxRecord& record) {
+  TxPlane& plane = c.planes[record.plane];
+  record.flags |= TxRecord::kLinked;
+  record.next = kNone;
+  record.previous = plane.tail;
+  (plane.tail == kNone ? plane.head : TxWindow::at(segments, plane.tail).next) = number;
+  plane.tail = number;
+  ++c.inflight_packets;
+  c.inflight_bytes += record_bytes(record);
+}
+
+void Core::State::unlink(Connection& c, TxRecord& record, std::uint32_t bytes) {
+  TxPlane& plane = c.planes[record.plane];
+  (record.previous == kNone ? plane.head : TxWindow::at(segments, record.previous).next) = record.next;
+  (record.next == kNone ? plane.tail : TxWindow::at(segments, record.next).previous) = record.previous;
+  record.flags &= static_cast<std::uint8_t>(~TxRecord::kLinked);
+  --c.inflight_packets;
+  c.inflight_bytes -= bytes;
+}
+
+Duration Core::State::rto(const Connection& c) const {
+  const Duration base = c.rtt.rto(config.rto_min, config.rto_max);
+  if (c.backoff >= 32) return config.rto_max;
+  return std::min(Duration{base.ns << std::min<unsigned>(c.backoff, 20)}, config.rto_max);
+}
+
+/// How long after its sending a packet may still arrive although later ones did.
+Duration Core::State::patience(const Connection& c) const {
+  return c.rtt.srtt() + std::max(c.rtt.variation() * 4, config.reorder_floor) + c.reordering;
+}
+
+void Core::State::lose(ConnId id, std::uint32_t number) {
+  Connection& c = connections[id];
+  TxRecord& record = TxWindow::at(segments, number);
+  unlink(c, record, record_bytes(record));
+  c.tx.mark_lost(segments, TxWindow::sequence(segments, number));
+}
+
+void Core::State::declare_lost(ConnId id, std::uint32_t number, bool suspect) {
+  Connection& c = connections[id];
+  const TxRecord& record = TxWindow::at(segments, number);
+  c.cc.on_loss(record_bytes(record));
+  if (suspect && !(record.flags & TxRecord::kNoBlame) && c.suspects < config.window) {
+    const std::uint32_t at = suspects.take();
+    if (at != kNone) {
+      Suspect& s = suspects[at];
+      s.sent = record.sent;
+      s.seq = TxWindow::sequence(segments, number);
+      s.ev_value = c.evs.all()[record.ev].value;
+      s.order = record.order;
+      s.ev = record.ev;
+      s.plane = record.plane;
+      append(c.planes[record.plane].suspects, suspects, at);
+      ++c.suspects;
+    }
+  }
+  lose(id, number);
+}
+
+void Core::State::detect_losses(ConnId id, Tick now) {
+  Connection& c = connections[id];
+  const Duration wait = patience(c);
+  for (TxPlane& plane : c.planes) {
+    while (plane.head != kNone) {
+      const TxRecord& record = TxWindow::at(segments, plane.head);
+      const bool passed = plane.any_sacked && static_cast<std::int32_t>(plane.high_order - record.order) >= c.gap;
+      const bool late = c.high_sent > record.sent && now - record.sent >= wait;
+      if (!passed && !late) break;
+      declare_lost(id, plane.head, true);
+    }
+  }
+}
+
+void Core::State::judge_suspects(ConnId id, Tick now) {
+  Connection& c = connections[id];
+  const Duration twice = std::max(c.rtt.srtt() * 2, config.reorder_floor);
+  const Duration age = rto(c);
+  for (TxPlane& plane : c.planes) {
+    const Duration margin = std::max(twice, plane.reordering);
+    while (!plane.suspects.empty()) {
+      const Suspect& s = suspects[plane.suspects.head];
+      const bool same_plane = plane.any_sacked &&
+                              static_cast<std::int32_t>(plane.high_order - s.order) >= config.reorder_packets &&
+                              plane.high_sent - s.sent >= margin;
+      const bool timed_out = now - s.sent >= age && c.high_sent > s.sent;
+      if (!same_plane && !timed_out) break;
+      const std::uint32_t at = take_head(plane.suspects, suspects);
+      --c.suspects;
+      blame(c, at, now);
+    }
+  }
+}
+
+void Core::State::blame(Connection& c, std::uint32_t suspect, Tick now) {
+  const Suspect& s = suspects[suspect];
+  const auto evs = c.evs.all();
+  if (s.ev < evs.size() && evs[s.ev].value == s.ev_value) {
+    const path::EvState state = evs[s.ev].state;
+    if (state == path::EvState::kGood || state == path::EvState::kSkip) ++counters.ev_blamed;
+    c.evs.on_lost(s.ev, now);
+  }
+  append(c.blamed, suspects, suspect);
+  if (++c.blamed_count > kMaxBlamed) {
+    suspects.give(take_head(c.blamed, suspects));
+    --c.blamed_count;
+  }
+}
+
+/// A packet that was declared lost arrived: its EV is innocent, and we were too hasty.
+bool Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev) {
+  const auto index = c.evs.find(ev);
+  if (!index) return false;
+  std::uint32_t at = extract(c.planes[c.evs.all()[*index].plane].suspects, suspects, seq, ev);
+  if (at != kNone) {
+    --c.suspects;
+  } else {
+    at = extract(c.blamed, suspects, seq, ev);
+    if (at == kNone) return false;
+    --c.blamed_count;
+    if (c.evs.all()[*index].state == path::EvState::kAssumedBad) {
+      c.evs.on_spurious(*index);
+      if (c.evs.all()[*index].state == path::EvState::kGood) ++counters.ev_restored;
+    }
+  }
+  suspects.give(at);
+  ++counters.spurious;
+  c.clean_acks = 0;
+  c.gap = static_cast<std::uint16_t>(std::min<unsigned>(c.gap * 2u, kMaxGap));
+  c.reordering = std::min(c.reordering * 2 + c.rtt.srtt() / 4, config.rto_min / 2);
+  return true;
+}
+
+void Core::State::drop_suspects(Connection& c) {
+  for (TxPlane& plane : c.planes) {
+    while (!plane.suspects.empty()) suspects.give(take_head(plane.suspects, suspects));
+  }
+  while (!c.blamed.empty()) suspects.give(take_head(c.blamed, suspects));
+  c.suspects = c.blamed_count = 0;
+}
+
+Tick Core::State::loss_deadline(const Connection& c) const {
+  const Duration wait = patience(c);
+  Tick oldest = kNever;
+  Tick at = kNever;
+  for (const TxPlane& plane : c.planes) {
+    if (plane.head == kNone) continue;
+    const TxRecord& record = segments[plane.head / 64].records[plane.head % 64];
+    oldest = std::min(oldest, record.sent);
+    if (c.high_sent > record.sent) at = std::min(at, record.sent + wait);
+  }
+  if (oldest == kNever) return at;
+  at = std::min(at, std::max(oldest, c.last_progress) + rto(c));
+  return std::min(at, tail_probe_at(c));
+}
+
+/// When to ask what arrived, should nothing more be sent that would make the peer tell.
+Tick Core::State::tail_probe_at(const Connection& c) const {
+  if (c.tail_probes >= kMaxTailProbes || c.backoff != 0) return kNever;
+  Tick from = std::max(c.last_sent, c.last_progress);
+  if (c.tail_probes != 0) from = std::max(from, c.tail_probe_sent);
+  return from + c.rtt.srtt() + std::max(c.rtt.variation() * 4, microseconds(500)) + config.sack_delay;
+}
+
+void Core::State::loss_timers(ConnId id, Tick now) {
+  Connection& c = connections[id];
+  if (c.messages != 0 && active - c.silent_since >= config.peer_timeout.ns) {
+    return fail_connection(id, Status::kPeerDead, now);
+  }
+  if (c.suspects != 0) judge_suspects(id, now);
+  if (c.inflight_packets == 0) return;
+  detect_losses(id, now);
+  Tick oldest = kNever;
+  for (const TxPlane& plane : c.planes) {
+    if (plane.head != kNone) oldest = std::min(oldest, TxWindow::at(segments, plane.head).sent);
+  }
+  if (oldest == kNever) return;
+  if (now >= std::max(oldest, c.last_progress) + rto(c)) {
+    ++counters.rto;
+    c.backoff = static_cast<std::uint8_t>(std::min<unsigned>(c.backoff + 1u, kMaxBackoff));
+    c.cc.on_timeout();
+    for (TxPlane& plane : c.planes) {
+      while (plane.head != kNone) {
+        // Others SACKed after it speak against its path; silence on all paths speaks against none.
+        const bool others = c.high_sent > TxWindow::at(segments, plane.head).sent;
+        declare_lost(id, plane.head, others);
+      }
+    }
+    c.silence_budget = std::max<std::uint32_t>(4, 2u * c.route.planes);
+    return;
+  }
+  if (now >= tail_probe_at(c)) {
+    ++c.tail_probes;
+    c.tail_probe_sent = now;
+    c.tail_probe_id = static_cast<std::uint16_t>(random.next());
+    want_control(id, Connection::kSendProbe);
+  }
+}
+
+}  // namespace mrc::transport

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Probes of paths: the largest packet that every plane carries, and whether an ASSUMED_BAD EV works again. Both are
+// ENDPOINT_REQUESTs of op EV probe, the former padded to the size in question.
+#include <algorithm>
+
+#include "mrc/transport/state.hpp"
+
+namespace mrc::transport {
+namespace {
+
+constexpr std::uint8_t kTries = 3;
+constexpr Duration kProbeTimeoutMin = milliseconds(10);
+
+}  // namespace
+
+/// Sizes to try: the full one, then 8192, 4096, 2048, 1024 as far as they are smaller. 0 past the last.
+std::uint32_t Core::State::mtu_size(const Connection& c, unsigned step) const {
+  if (step == 1) return c.full_mtu;
+  unsigned n = 1;
+  for (const std::uint32_t size : {8192u, 4096u, 2048u, 1024u}) {
+    if (size < c.full_mtu && ++n == step) return size;
+  }
+  return 0;
+}
+
+void Core::State::start_mtu_probes(ConnId id, Tick now) {
+  Connection& c = connections[id];
+  for (TxPlane& plane : c.planes) plane.mtu_step = 0;
+  if (c.full_mtu <= kBaseMtu) return;
+  c.mtu_step = 1;
+  c.mtu_tries = 0;
+  mtu_probe_due(id, now);
+}
+
+PathProbe& Core::State::new_probe(Connection& c, Tick now) {
+  PathProbe& probe = c.probes[c.probe_next++ % c.probes.size()];
+  if (probe.live && probe.step == 0) c.evs.on_probe_lost(probe.ev);
+  probe = PathProbe{};
+  probe.sent = now;
+  probe.id = c.probe_id++;
+  probe.live = true;
+  return probe;
+}
+
+void Core::State::expire_probes(Connection& c, Tick now) {
+  for (PathProbe& probe : c.probes) {
+    if (!probe.live || probe.step != 0 || now - probe.sent < std::max(kProbeTimeoutMin, rto(c))) continue;
+    probe.live = false;
+    c.evs.on_probe_lost(probe.ev);
+  }
+}
+
+/// A round of MTU probes, one a plane that has not confirmed this size; after some tries the next smaller size.
+void Core::State::mtu_probe_due(ConnId id, Tick now) {
+  Connection& c = connections[id];
+  if (c.mtu_step == 0) {
+    c.mtu_next = kNever;
+    return;
+  }
+  if (c.mtu_tries++ >= kTries) {
+    c.mtu_tries = 1;
+    ++c.mtu_step;
+  }
+  if (mtu_size(c, c.mtu_step) == 0) {
+    // All sizes were tried. A plane that answered none of them is dead, not narrow: the others decide.
+    unsigned step = 0;
+    for (unsigned p = 0; p < c.route.planes; ++p) step = std::max<unsigned>(step, c.planes[p].mtu_step);
+    if (step != 0) set_mtu(c, mtu_size(c, step));
+    c.mtu_step = 0;
+    c.mtu_next = kNever;
+    return;
+  }
+  c.mtu_next = now + std::max(kProbeTimeoutMin, rto(c));
+  c.mtu_planes = 0;
+  for (unsigned p = 0; p < c.route.planes; ++p) {
+    if (c.planes[p].mtu_step == 0) c.mtu_planes |= static_cast<std::uint8_t>(1u << p);
+  }
+  want_control(id, Connection::kSendMtuProbe);
+}
+
+void Core::State::set_mtu(Connection& c, std::uint32_t mtu) {
+  if (mtu == 0 || mtu == c.mtu) return;
+  c.mtu = mtu;
+  if (config.window_bytes == 0) c.cc.resize(std::uint64_t{config.window} * std::max(mtu, kBaseMtu));
+}
+
+void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick now) {
+  Connection& c = connections[id];
+  for (PathProbe& probe : c.probes) {
+    if (!probe.live || probe.id != (p.eeth.request_psn & 0xffff) || p.eeth.source_qpn != c.qpn) continue;
+    probe.live = false;
+    heard(c, probe.plane);
+    if (probe.step == 0) {
+      const auto index = c.evs.find(p.eeth.echoed_ev);
+      if (!index || *index != probe.ev) return;
+      const bool bad = c.evs.all()[probe.ev].state == path::EvState::kAssumedBad;
+      c.evs.on_probe_answer(probe.ev);
+      if (bad && c.evs.all()[probe.ev].state == path::EvState::kGood) ++counters.ev_restored;
+      touch(id);
+      return;
+    }
+    TxPlane& plane = c.planes[probe.plane];
+    if (plane.mtu_step == 0 || probe.step < plane.mtu_step) plane.mtu_step = probe.step;
+    if (c.mtu_step == 0) return;
+    unsigned worst = 0;
+    for (unsigned i = 0; i < c.route.planes; ++i) {
+      if (c.planes[i].mtu_step == 0 && (links_up >> i & 1)) return;
+      worst = std::max<unsigned>(worst, c.planes[i].mtu_step);
+    }
+    set_mtu(c, mtu_size(c, worst));
+    c.mtu_step = 0;
+    c.mtu_next = kNever;
+    schedule(id, now);
+    return;
+  }
+}
+
+}  // namespace mrc::transport

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Received packets: whose they are, and data packets into the receive window. Everything else is handed on.
+#include <algorithm>
+
+#include "mrc/transport/state.hpp"
+
+namespace mrc::transport {
+
+void Core::State::heard(Connection& c, std::uint8_t plane) {
+  c.silent_since = active;
+  c.planes_heard |= static_cast<std::uint8_t>(1u << (plane & 7));
+}
+
+void Core::State::receive(const RxPacket& packet, Tick now) {
+  wire::Packet p;
+  const wire::ParseError error = wire::parse(packet.l3, config.wire, p);
+  if (error != wire::ParseError::kNone) {
+    ++counters.rx_malformed[static_cast<std::size_t>(error)];
+    return;
+  }
+  const unsigned plane = packet.plane % path::kMaxPlanes;
+  ++counters.rx_plane[plane];
+  counters.rx_plane_bytes[plane] += p.payload.size();
+  if (p.bth.dest_qpn == wire::kEndpointQpn) return p.trimmed ? void() : on_endpoint_packet(p, packet, now);
+
+  const ConnId id = find_qpn(p.bth.dest_qpn);
+  if (id == kNoId || connections[id].remote != p.inner.source ||
+      endpoints[connections[id].ep].inner != p.inner.destination || !connections[id].peer_known) {
+    const EpId ep = find_endpoint(p.inner.destination);
+    const EpId answerer = ep != kNoId ? ep : find_sibling(p.inner.destination);
+    ++(ep != kNoId ? counters.rx_no_connection : counters.rx_no_endpoint);
+    const bool asks = wire::is_write(p.bth.opcode) || p.bth.opcode == wire::Opcode::kProbeRequest;
+    if (answerer != kNoId && asks && !p.trimmed) {
+      const bool lives = ep != kNoId && !endpoints[ep].closing;
+      refuse(p, answerer, p.bth.dest_qpn, lives ? endpoints[ep].incarnation : 0, now);
+    }
+    return;
+  }
+  Connection& c = connections[id];
+  heard(c, static_cast<std::uint8_t>(plane));
+  if (!c.peer_knows_us && c.phase == Connection::Phase::kOpen) peer_knows(id, now);
+  switch (p.bth.opcode) {
+    case wire::Opcode::kSack:
+      ++counters.rx_sack;
+      return p.trimmed ? void() : on_sack(id, p, now);
+    case wire::Opcode::kNack:
+      ++counters.rx_nack;
+      return p.trimmed ? void() : on_nack(id, p, now);
+    case wire::Opcode::kAcknowledge:
+      ++counters.rx_ack;
+      return p.trimmed ? void() : on_nak(id, p);
+    case wire::Opcode::kProbeRequest:
+      ++counters.rx_probe;
+      if (p.trimmed) return;
+      c.probe_reply_id = p.peth.probe_id;
+      c.probe_reply_timestamp = p.peth.timestamp;
+      c.probe_reply_ev = p.ev;
+      c.probe_reply_arrived = now;
+      c.rx.touch_all();
+      return want_control(id, Connection::kSendProbeReply);
+    case wire::Opcode::kEndpointRequest:
+    case wire::Opcode::kEndpointResponse:
+      ++counters.rx_no_connection;  // these have a QPN of their own
+      return;
+    default:
+      return on_data(id, p, static_cast<std::uint8_t>(plane), now);
+  }
+}
+
+void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick now) {
+  Connection& c = connections[id];
+  const std::uint64_t seq = c.rx.expand(p.bth.psn);
+  const RxWindow::Arrival arrival = c.rx.classify(seq);
+  if (arrival == RxWindow::Arrival::kOutside) {
+    ++counters.rx_out_of_window;
+    return;
+  }
+  if (p.trimmed) {
+    ++counters.rx_trimmed;
+    if (arrival == RxWindow::Arrival::kNew) {
+      nacks.push({id, p.ev, p.bth.psn, p.bth.timestamp ? p.tseth.timestamp : std::uint16_t{0}, p.trimmed_lasthop});
+      return;
+    }
+  }
+  const bool marked = p.ce();
+  if (marked) {
+    ++counters.rx_ecn;
+    if (c.ecn_count < c.ecn.size()) c.ecn[c.ecn_count++] = {seq, p.ev};
+  }
+  c.echo_seq = seq;
+  c.echo_ev = p.ev;
+  c.echo_timestamp = p.tseth.timestamp;
+  c.echo_timestamp_valid = p.bth.timestamp && !p.trimmed;
+  c.echo_arrived = now;
+  c.last_activity = now;
+
+  if (arrival == RxWindow::Arrival::kDuplicate) {
+    ++counters.rx_duplicate;
+    if (seq >= c.rx.next()) c.rx.touch(seq);
+    return want_control(id, Connection::kSendSack);
+  }
+
+  const auto length = static_cast<std::uint32_t>(p.payload.size());
+  RxWrite write;
+  write.conn = id;
+  write.ep = c.ep;
+  write.va = p.reth.va;
+  write.rkey = p.reth.rkey;
+  write.message_length = p.reth.length;
+  write.msn = p.meth.msn;
+  write.has_imm = wire::has_imm(p.bth.opcode);
+  write.imm = p.imm.value;
+  write.payload = p.payload;
+  ++counters.rx_data;
+  if (c.phase == Connection::Phase::kOpen || c.phase == Connection::Phase::kClosing) {
+    if (endpoints[c.ep].upper->place(write) == Placement::kPlaced) {
+      counters.rx_bytes += length;
+    } else if (c.nak_count == 0 || c.nak[c.nak_count - 1u] != p.meth.msn) {
+      if (c.nak_count < c.nak.size()) c.nak[c.nak_count++] = p.meth.msn;
+      want_control(id, Connection::kSendNak);
+    }
+  }
+  c.rcvd_bytes += length;
+  c.rx.mark(seq);
+  c.unsacked_bytes += std::max<std::uint32_t>(length, 1024);
+  if (marked || p.bth.retransmit || p.bth.ack_request || c.unsacked_bytes >= config.sack_bytes) {
+    want_control(id, Connection::kSendSack);
+  } else if (c.sack_at == kNever) {
+    c.sack_at = now + config.sack_delay;
+  }
+  touch(id);
+}
+
+void Core::State::on_endpoint_packet(const wire::Packet& p, const RxPacket& raw, Tick now) {
+  ++counters.rx_endpoint;
+  const EpId ep = find_endpoint(p.inner.destination);
+  if (p.bth.opcode == wire::Opcode::kEndpointRequest) {
+    if (ep == kNoId || (endpoints[ep].closing && endpoints[ep].closed)) {
+      const EpId answerer = ep != kNoId ? ep : find_sibling(p.inner.destination);
+      ++counters.rx_no_endpoint;
+      if (answerer != kNoId) refuse(p, answerer, 0, 0, now);
+      return;
+    }
+    switch (p.erth.op) {
+      case wire::EndpointOp::kInit:
+        return on_init(ep, p, now);
+      case wire::EndpointOp::kClose:
+        return on_close(ep, p, now);
+      case wire::EndpointOp::kEvProbe: {
+        const ConnId id = find_connection(ep, p.inner.source);
+        if (id == kNoId || !connections[id].peer_known || connections[id].peer_qpn != p.erth.source_qpn) {
+          ++counters.rx_no_connection;
+          return refuse(p, ep, 0, endpoints[ep].incarnation, now);
+        }
+        Reply reply{ep, p.inner.destination, p.inner.source, wire::EndpointOp::kEvProbe};
+        reply.source_qpn = p.erth.source_qpn;
+        reply.request_psn = p.bth.psn;
+        reply.echoed_ev = p.ev;
+        reply.incarnation = endpoints[ep].incarnation;
+        reply.received_length = static_cast<std::uint32_t>(raw.l3.size());
+        replies.push(reply);
+        return;
+      }
+      default:
+        return;  // port status: the peer's loss of a link shows in our own path states
+    }
+  }
+  if (p.bth.opcode != wire::Opcode::kEndpointResponse || ep == kNoId) {
+    ++(ep == kNoId ? counters.rx_no_endpoint : counters.rx_no_connection);
+    return;
+  }
+  switch (p.eeth.op) {
+    case wire::EndpointOp::kInit:
+      return on_init_answer(ep, p, now);
+    case wire::EndpointOp::kClose:
+      return on_close_answer(ep, p);
+    case wire::EndpointOp::kNoEndpoint:
+      return on_no_endpoint(ep, p, now);
+    case wire::EndpointOp::kEvProbe: {
+      const ConnId id = find_connection(ep, p.inner.source);
+      if (id != kNoId && connections[id].phase == Connection::Phase::kOpen) on_path_probe_answer(id, p, now);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+}  // namespace mrc::transport

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the peer says about our packets: SACK, NACK (trimmed), NAK (message refused).
+#include <algorithm>
+
+#include "mrc/transport/state.hpp"
+
+namespace mrc::transport {
+
+Duration Core::State::sample_rtt(Connection& c, Tick sent, std::uint16_t echoed_timestamp, bool timestamp_valid,
+                                 Tick now) {
+  if (sent < stalled_at) return Duration{-1};  // we were not there to receive the answer
+  Duration rtt = now - sent;
+  if (timestamp_valid) {
+    const auto residence = static_cast<std::uint16_t>(echoed_timestamp - wire_timestamp(sent));
+    rtt = rtt - Duration{std::int64_t{residence} << 7};
+  }
+  if (rtt.ns <= 0) return Duration{-1};
+  c.rtt.sample(rtt);
+  return rtt;
+}
+
+void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
+  Connection& c = connections[id];
+  const wire::Seth& seth = p.seth;
+  const std::uint64_t end = expand_psn(seth.cumulative_psn, c.tx.una()) + 1;
+  if (end > c.tx.next() || c.tx.una() - std::min(end, c.tx.una()) > wire::kPsnMask / 4) return;  // not about us
+  c.peer_window = std::clamp<std::uint32_t>(seth.mpr * 128u, 128u, 4096u);
+  const bool timestamp_valid = p.cc_present && (seth.cc_flags & 1) != 0;
+  c.echo_match = UINT64_MAX;
+  c.sack_rtt = Duration{-1};
+  if (seth.probe_reply) {
+    if (c.tail_probes != 0 && static_cast<std::uint16_t>(seth.ack_psn_offset) == c.tail_probe_id) {
+      sample_rtt(c, c.tail_probe_sent, p.cc.echoed_timestamp, timestamp_valid, now);
+      c.high_sent = std::max(c.high_sent, c.tail_probe_sent);
+    }
+  } else {
+    const std::uint64_t seq = end - 1 + static_cast<std::uint64_t>(std::int64_t{seth.ack_psn_offset});
+    bool current = false;  // the echo is about the latest transmission of seq, still outstanding
+    if (c.tx.contains(seq) && !c.tx.acked(segments, seq)) {
+      const TxRecord& record = c.tx.record(segments, seq);
+      current = (record.flags & TxRecord::kLinked) != 0 && record.ev < c.evs.size() &&
+                c.evs.all()[record.ev].value == seth.echoed_ev;
+      if (current) {
+        c.echo_match = seq;
+        c.sack_rtt = sample_rtt(c, record.sent, p.cc.echoed_timestamp, timestamp_valid, now);
+      }
+    }
+    if (!current && c.suspects + c.blamed_count != 0) spurious(c, seq, seth.echoed_ev);
+    if (seth.mark != wire::EvMark::kNone) {
+      const auto index = c.evs.find(seth.echoed_ev);
+      if (index && seth.mark == wire::EvMark::kSkipOnce) c.evs.on_ecn(*index);
+      if (index && seth.mark == wire::EvMark::kAlwaysSkip) c.evs.on_lost(*index, now);
+      c.cc.on_ecn(c.mtu);
+    }
+    if (current && seq >= end) {
+      // Named, though perhaps not within the bitmap's reach.
+      c.tx.acknowledge(segments, seq, 1, [&](std::uint64_t s, TxRecord& r) { acknowledged(id, s, r, true, now); });
+    }
+  }
+  const auto fn = [&](std::uint64_t seq, TxRecord& record) { acknowledged(id, seq, record, seq == c.echo_match, now); };
+  c.tx.acknowledge_below(segments, end, fn);
+  c.tx.acknowledge(segments, end - 1 + static_cast<std::uint64_t>(std::int64_t{seth.sack_offset}), seth.bitmap, fn);
+  if (c.tx.advance(segments)) wake_starved();
+  // Anything heard ends the time of silence.
+  c.backoff = 0;
+  c.silence_budget = kNone;
+  touch(id);
+}
+
+void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, bool echoed, Tick now) {
+  Connection& c = connections[id];
+  const std::uint32_t bytes = record_bytes(record);
+  TxPlane& plane = c.planes[record.plane];
+  if (record.flags & TxRecord::kLinked) {
+    unlink(c, record, bytes);
+  } else {
+    spurious(c, seq, c.evs.all()[record.ev].value);  // declared lost, and here it is before we sent it again
+  }
+  const bool first = !(record.flags & TxRecord::kRetransmitted);
+  if (first || echoed) {
+    const auto ahead = static_cast<std::int32_t>(record.order - plane.high_order);
+    if (!plane.any_sacked || ahead > 0) {
+      plane.any_sacked = true;
+      plane.high_order = record.order;
+      plane.high_sent = record.sent;
+    } else {
+      const Duration late = plane.high_sent - record.sent;
+      plane.reordering = late > plane.reordering ? late : plane.reordering - (plane.reordering - late) / 256;
+    }
+  }
+  // A SACK that comes sooner after a retransmission than any round trip is about the packet before it.
+  if (first || echoed || now - record.sent >= c.rtt.min()) c.high_sent = std::max(c.high_sent, record.sent);
+  c.last_progress = now;
+  c.tail_probes = 0;
+  if (++c.clean_acks >= 4096) {
+    c.clean_acks = 0;
+    c.reordering = c.reordering / 2;
+    c.gap = std::max<std::uint16_t>(config.gap_packets, c.gap / 2);
+  }
+  c.cc.on_ack(bytes, echoed ? c.sack_rtt : Duration{-1}, false);
+
+  Message& m = messages[record.message];
+  ++m.acked;
+  if (m.acked == m.sent && (m.cut || m.sent == m.packets)) push_done(id, record.message, m.status);
+}
+
+void Core::State::on_nack(ConnId id, const wire::Packet& p, Tick now) {
+  Connection& c = connections[id];
+  const bool last_hop = p.neth.reason == wire::NackReason::kTrimmedLastHop;
+  if (!last_hop && p.neth.reason != wire::NackReason::kTrimmed) return;
+  c.backoff = 0;
+  c.silence_budget = kNone;
+  touch(id);
+  const std::uint64_t seq = expand_psn(p.neth.nack_psn, c.tx.una());
+  if (!c.tx.contains(seq) || c.tx.acked(segments, seq)) return;
+  const TxRecord& record = c.tx.record(segments, seq);
+  if (!(record.flags & TxRecord::kLinked) || c.evs.all()[record.ev].value != p.neth.ev) return;  // an older one
+  if (!last_hop) c.evs.on_trim(record.ev);
+  c.cc.on_nack(record_bytes(record), last_hop);
+  c.last_progress = now;
+  lose(id, c.tx.number(seq));
+}
+
+void Core::State::on_nak(ConnId id, const wire::Packet& p) {
+  if (p.aeth.syndrome != wire::Aeth::kNakAccess) return;
+  Connection& c = connections[id];
+  const auto msn = static_cast<std::uint16_t>(p.aeth.msn);
+  for (std::uint32_t at = c.first_message; at != kNone; at = messages[at].next) {
+    Message& m = messages[at];
+    if (m.msn != msn || m.sent == 0) continue;
+    m.status = Status::kAccess;
+    if (m.sent < m.packets && !m.cut) {
+      // Nothing more of it is sent; what is in flight still needs its SACKs, or the window would stay open.
+      IndexQueue& queue = m.request.urgent ? c.urgent : c.queue;
+      if (queue.head == at) {
+        queue.head = m.queue_next;
+        if (queue.head == kNone) queue.tail = kNone;
+        m.cut = true;
+        if (m.acked == m.sent) push_done(id, at, m.status);
+      }
+    }
+    touch(id);
+    return;
+  }
+}
+
+}  // namespace mrc::transport

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Data packets: which one is next (oldest gap first, then urgent messages, then bulk), on which path, and its headers.
+// A packet is described, never copied: {header, source, offset, length}; a retransmission is made anew from the
+// message.
+#include <algorithm>
+
+#include "mrc/transport/state.hpp"
+
+namespace mrc::transport {
+
+bool Core::State::window_open(const Connection& c) const {
+  return c.tx.span() < std::min(config.window, c.peer_window);
+}
+
+bool Core::State::has_data(const Connection& c) const {
+  if (c.phase != Connection::Phase::kOpen || !c.peer_knows_us || c.silence_budget == 0) return false;
+  if (!c.cc.can_send(c.inflight_bytes, c.mtu)) return false;
+  if (c.tx.lost() != 0) return true;
+  return (!c.urgent.empty() || !c.queue.empty()) && window_open(c) && !c.in_starved;
+}
+
+Core::State::Sent Core::State::send_data(ConnId id, TxPacket& out, std::uint32_t room, Tick now) {
+  Connection& c = connections[id];
+  if (!has_data(c)) return Sent::kNothing;
+  const std::uint32_t usable = room & plane_mask(c.route);
+  if (usable == 0) return Sent::kNoRoom;
+
+  std::uint64_t seq;
+  if (c.tx.lost() != 0) {
+    seq = c.tx.oldest_lost(segments);
+    TxRecord& record = c.tx.record(segments, seq);
+    const auto pick = c.evs.next(usable, random, record.plane, links_up);
+    if (!pick) return Sent::kNoRoom;
+    c.tx.clear_lost(segments, seq);
+    record.flags = TxRecord::kRetransmitted;
+    emit_data(id, seq, *pick, out, now);
+    ++counters.tx_retransmit;
+    return Sent::kPacket;
+  }
+
+  if (!c.tx.prepare(segments)) {
+    if (!c.in_starved) {
+      c.in_starved = true;
+      push(starved, id, &Connection::next_starved);
+    }
+    return Sent::kNothing;
+  }
+  const auto pick = c.evs.next(usable, random, -1, links_up);
+  if (!pick) {
+    c.tx.unprepare(segments);
+    return Sent::kNoRoom;
+  }
+  IndexQueue& queue = c.urgent.empty() ? c.queue : c.urgent;
+  const std::uint32_t at = queue.head;
+  Message& m = messages[at];
+  if (m.sent == 0) {
+    m.mtu = c.mtu;
+    m.packets = m.request.length == 0 ? 1 : (m.request.length + m.mtu - 1) / m.mtu;
+  }
+  seq = c.tx.push();
+  TxRecord& record = c.tx.record(segments, seq);
+  record.message = at;
+  record.packet = m.sent++;
+  record.flags = 0;
+  if (m.sent == m.packets) {
+    queue.head = m.queue_next;
+    if (queue.head == kNone) queue.tail = kNone;
+  }
+  emit_data(id, seq, *pick, out, now);
+  counters.tx_bytes += out.length;
+  return Sent::kPacket;
+}
+
+void Core::State::emit_data(ConnId id, std::uint64_t seq, const path::EvSet::Pick& pick, TxPacket& out, Tick now) {
+  Connection& c = connections[id];
+  TxRecord& record = c.tx.record(segments, seq);
+  const Message& m = messages[record.message];
+  const bool again = (record.flags & TxRecord::kRetransmitted) != 0;
+  if (c.silence_budget != kNone) {
+    --c.silence_budget;
+    record.flags |= TxRecord::kNoBlame;
+  }
+  record.sent = now;
+  record.ev = pick.index;
+  record.plane = pick.plane;
+  record.order = ++c.planes[pick.plane].order;
+  link(c, c.tx.number(seq), record);
+  c.last_sent = c.last_activity = now;
+  ++counters.tx_data;
+
+  const std::uint64_t offset = std::uint64_t{record.packet} * m.mtu;
+  const auto length =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(m.mtu, std::uint64_t{m.request.length} - offset));
+  const bool first = record.packet == 0;
+  const bool last = record.packet + 1 == m.packets;
+  c.since_ack_request += std::max(length, 1024u);
+  const bool ask =
+      c.since_ack_request >= config.sack_bytes || (last && c.queue.empty() && c.urgent.empty() && c.tx.lost() == 0);
+  if (ask) c.since_ack_request = 0;
+
+  using wire::Opcode;
+  const Opcode end = first ? (m.request.has_imm ? Opcode::kWriteOnlyImm : Opcode::kWriteOnly)
+                           : (m.request.has_imm ? Opcode::kWriteLastImm : Opcode::kWriteLast);
+  wire::Packet p = packet_to(c, last ? end : first ? Opcode::kWriteFirst : Opcode::kWriteMiddle, c.peer_qpn);
+  p.inner.traffic_class = static_cast<std::uint8_t>(
+      (again ? config.wire.dscp.trimmable_retx : config.wire.dscp.trimmable) << 2 | wire::kEcnEct0);
+  p.bth.psn = static_cast<std::uint32_t>(seq) & wire::kPsnMask;
+  p.bth.ack_request = ask;
+  p.bth.retransmit = again;
+  p.bth.timestamp = true;
+  p.meth = {m.rqmsn, m.msn};
+  p.tseth.timestamp = wire_timestamp(now);
+  p.reth = {m.request.va + offset, m.request.rkey, m.request.length};
+  p.imm.value = m.request.imm;
+  finish(c.route, p, pick.ev, pick.plane, length, false, out);
+  out.source = length == 0 ? nullptr : m.request.source;
+  out.offset = m.request.source_offset + offset;
+  out.length = length;
+}
+
+/// Writes the headers and fills in what every packet has.
+void Core::State::finish(const path::Route& route, wire::Packet& p, std::uint32_t ev, std::uint8_t plane,
+                         std::size_t payload, bool is_control, TxPacket& out) const {
+  p.ev = ev;
+  p.has_outer = route.mode == path::RouteMode::kSrv6;
+  if (p.has_outer) {
+    p.outer.source = route.outer_source;
+    p.outer.destination = route.outer_destination(ev);
+  }
+  out.header_length = static_cast<std::uint16_t>(wire::write_headers(p, payload, config.wire, out.header));
+  assert(out.header_length != 0);
+  out.plane = plane;
+  out.control = is_control;
+  out.outer = p.has_outer;
+  out.icrc = config.wire.icrc;
+  out.source = nullptr;
+  out.offset = 0;
+  out.length = 0;
+  out.padding = 0;
+  out.hop = route.hop;
+  out.destination = p.inner.destination;
+}
+
+wire::Packet Core::State::packet_to(const Connection& c, wire::Opcode op, std::uint32_t qpn) const {
+  wire::Packet p;
+  p.inner.source = endpoints[c.ep].inner;
+  p.inner.destination = c.remote;
+  p.inner.traffic_class = static_cast<std::uint8_t>(config.wire.dscp.control << 2);
+  p.bth.opcode = op;
+  p.bth.dest_qpn = qpn;
+  return p;
+}
+
+}  // namespace mrc::transport

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// State of one connection (internal to the core). Bounded when nothing is in flight: window records and messages come
+// from pools that all connections share. Changes of meaning are made by the sources in datapath/transport.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "mrc/path/ev_set.hpp"
+#include "mrc/path/route.hpp"
+#include "mrc/time.hpp"
+#include "mrc/transport/cc.hpp"
+#include "mrc/transport/core.hpp"
+#include "mrc/transport/rtt.hpp"
+#include "mrc/transport/rx_window.hpp"
+#include "mrc/transport/tx_window.hpp"
+
+namespace mrc::transport {
+
+inline constexpr std::uint32_t kNone = UINT32_MAX;
+
+/// An accepted write until its kWriteDone event is queued.
+struct Message {
+  WriteRequest request{};
+  std::uint32_t queue_next = kNone;              ///< send queue, while packets are left to be sent the first time
+  std::uint32_t previous = kNone, next = kNone;  ///< all messages of the connection, oldest first
+  std::uint32_t mtu = 0;                         ///< fixed by the first packet; 0 before
+  std::uint32_t packets = 0, sent = 0, acked = 0;
+  std::uint16_t msn = 0, rqmsn = 0;
+  Status status = Status::kOk;  ///< kAccess once NAKed
+  bool cut = false;             ///< NAKed: no further packets, done when those sent are SACKed
+};
+
+/// A packet declared lost and retransmitted, while it is not yet known whether its path is to blame.
+struct Suspect {
+  Tick sent{};
+  std::uint64_t seq = 0;
+  std::uint32_t ev_value = 0;
+  std::uint32_t order = 0;
+  std::uint32_t next = kNone;
+  std::uint16_t ev = 0;
+  std::uint8_t plane = 0;
+};
+
+/// Singly linked queue of pool indices.
+struct IndexQueue {
+  std::uint32_t head = kNone, tail = kNone;
+  bool empty() const { return head == kNone; }
+};
+
+/// What the sender knows about one plane.
+struct TxPlane {
+  std::uint32_t head = kNone, tail = kNone;  ///< records in flight, in order of transmission
+  std::uint32_t order = 0;                   ///< packets sent on this plane
+  std::uint32_t high_order = 0;              ///< highest `order` that was SACKed
+  Tick high_sent{};                          ///< … and when it was sent
+  Duration reordering{};                     ///< estimate: how much later than its successors a packet arrives
+  IndexQueue suspects{};
+  std::uint32_t control_ev = 0;  ///< EV of SACKs and other control packets, renewed once per RTT
+  bool any_sacked = false;
+  std::uint8_t mtu_step = 0;  ///< MTU probe: 1 + index of the largest size confirmed, 0 = none yet
+};
+
+/// An outstanding path probe: of an ASSUMED_BAD EV, or of the MTU.
+struct PathProbe {
+  Tick sent{};
+  std::uint16_t id = 0;
+  std::uint16_t ev = 0;
+  std::uint8_t plane = 0;
+  std::uint8_t step = 0;  ///< MTU probe: 1 + index of the size; 0 = EV probe
+  bool live = false;
+};
+
+/// An EV whose packet was ECN-marked, to be echoed by a SACK.
+struct EcnEcho {
+  std::uint64_t seq = 0;
+  std::uint32_t ev = 0;
+};
+
+struct Connection {
+  enum ControlFlag : std::uint16_t {
+    kSendInit = 1,
+    kSendSack = 2,
+    kSendNak = 4,
+    kSendProbe = 8,  ///< reliability probe
+    kSendMtuProbe = 16,
+    kSendEvProbe = 32,
+    kSendClose = 64,
+    kSendInitAnswer = 128,
+    kSendProbeReply = 256,
+  };
+  enum class Phase : std::uint8_t {
+    kFree,
+    kIdle,     ///< no INIT sent or accepted, or the last attempt failed: a write starts over
+    kOpen,     ///< set-up under way or done (peer_known, peer_knows_us)
+    kClosing,  ///< drained, CLOSE sent
+    kClosed,
+  };
+
+  // --- who
+  wire::Ipv6Address remote{};
+  EpId ep = kNoId;
+  std::uint32_t hash_next = kNone;
+  std::uint32_t ep_next = kNone, ep_previous = kNone;  ///< connections of one endpoint
+  Phase phase = Phase::kFree;
+  std::uint8_t pending_events = 0;  ///< bit per EventKind: already in the queue
+  bool peer_known = false;          ///< its QPN, PSN and incarnation
+  bool peer_knows_us = false;
+  bool announced = false;    ///< kConnected was reported
+  bool init_active = false;  ///< INITs of our own are being sent
+  bool route_known = false;
+  bool self = false;
+  bool touched = false;  ///< on the list of connections to look at after a burst
+  bool in_control = false, in_data = false, in_starved = false;
+  std::uint16_t control = 0;  ///< ControlFlag
+  std::uint32_t qpn = 0, peer_qpn = 0;
+  std::uint32_t instance = 0, peer_instance = 0;  ///< 24 bits, ordered within one incarnation (BTH.psn of INIT)
+  std::uint64_t peer_incarnation = 0, former_incarnation = 0;
+  std::uint32_t first_psn = 0;
+  std::uint32_t peer_window = 0, peer_mtu = 0;
+  std::uint32_t init_answer_psn = 0, init_answer_ev = 0;
+  std::uint32_t next_control = kNone, next_data = kNone, next_touched = kNone, next_starved = kNone;
+
+  // --- set-up and close timers
+  Tick init_started{}, init_next = kNever;
+  Duration init_interval{};
+  Tick close_next = kNever, close_until = kNever;
+  Duration close_interval{};
+
+  path::Route route{};
+  path::EvSet evs{};
+  std::uint32_t mtu = 1024;       ///< payload bytes of one packet, of messages begun from now on
+  std::uint32_t full_mtu = 1024;  ///< to be confirmed by probes
+  std::uint8_t mtu_tries = 0;
+  std::uint8_t mtu_planes = 0;  ///< planes that this round of MTU probes still has to go out on
+  std::uint8_t mtu_step = 0;    ///< 1 + index of the size being probed, 0 = not probing
+  std::uint8_t probe_next = 0;  ///< ring position in `probes`
+  std::uint8_t next_control_plane = 0;
+  std::uint16_t probe_id = 0;
+  Tick mtu_next = kNever;
+  std::array<PathProbe, 8> probes{};
+
+  // --- sending
+  TxWindow tx{};
+  IndexQueue queue{}, urgent{};  ///< messages with packets not yet sent
+  std::uint32_t first_message = kNone, last_message = kNone;
+  std::uint32_t messages = 0;
+  std::uint16_t msn = 0, rqmsn = 0;
+  std::uint64_t inflight_bytes = 0;
+  std::uint32_t inflight_packets = 0;   ///< linked records: sent, neither SACKed nor declared lost
+  std::uint32_t since_ack_request = 0;  ///< bytes
+  std::uint32_t suspects = 0;
+  FixedWindow cc{};
+  Rtt rtt{};
+  Tick high_sent{};  ///< latest send time of anything that was SACKed
+  bool any_sacked = false;
+  std::uint8_t backoff = 0;
+  std::uint8_t tail_probes = 0;
+  std::uint16_t gap = 0;  ///< packets of one plane until a gap is retransmitted, adaptive
+  Duration reordering{};  ///< extra patience, grows with each spurious retransmission
+  std::uint32_t clean_acks = 0;
+  std::uint32_t silence_budget = kNone;  ///< packets that may go out before anything is heard, after a time-out
+  Tick last_sent{}, last_progress{}, last_activity{};
+  Tick tail_probe_sent = kNever;
+  std::uint16_t tail_probe_id = 0;
+  std::int64_t silent_since = 0;  ///< active time (State::active) since when nothing was heard
+  std::array<TxPlane, path::kMaxPlanes> planes{};
+  IndexQueue blamed{};
+  std::uint32_t blamed_count = 0;
+  std::uint64_t echo_match = UINT64_MAX;  ///< while a SACK is looked at: whose latest transmission it echoes
+  Duration sack_rtt{};
+
+  // --- receiving
+  RxWindow rx{};
+  std::uint32_t unsacked_bytes = 0;
+  Tick sack_at = kNever;
+  std::uint64_t echo_seq = 0;  ///< the packet that the next SACK answers
+  std::uint32_t echo_ev = 0;
+  std::uint16_t echo_timestamp = 0;
+  bool echo_timestamp_valid = false;
+  std::uint8_t ecn_count = 0;
+  std::uint8_t reports_left = 0;  ///< further SACKs that the probe's answer still needs
+  std::uint8_t nak_count = 0;
+  Tick echo_arrived{};
+  std::array<EcnEcho, 4> ecn{};
+  std::array<std::uint16_t, 4> nak{};
+  std::uint16_t probe_reply_id = 0;
+  std::uint16_t probe_reply_timestamp = 0;
+  std::uint32_t probe_reply_ev = 0;
+  Tick probe_reply_arrived{};
+  std::uint64_t rcvd_bytes = 0;
+  std::uint8_t planes_heard = 0, planes_heard_before = 0;
+  std::uint32_t sacks_sent = 0;
+  Tick control_evs_at{};
+};
+
+}  // namespace mrc::transport

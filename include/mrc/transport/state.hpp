@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Inside of the core: tables, pools and the operations that its sources share (internal to datapath/transport).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "mrc/arena.hpp"
+#include "mrc/transport/connection.hpp"
+#include "mrc/transport/core.hpp"
+#include "mrc/transport/timers.hpp"
+#include "mrc/wire/init.hpp"
+
+namespace mrc::transport {
+
+/// Bytes between the L3 MTU and the payload MTU (design.md).
+inline constexpr std::uint32_t kHeaderBudget = 136;
+inline constexpr std::uint32_t kBaseMtu = 1024;
+/// A driver that comes later than this after a deadline has stalled: what it finds says little about the network.
+inline constexpr Duration kStall = milliseconds(2);
+/// … and may look at what arrived meanwhile for this long before anything is declared lost.
+inline constexpr Duration kStallGrace = milliseconds(1);
+
+enum class EndpointStatus : std::uint8_t { kOk = 0, kVersion = 1, kAuthenticator = 2, kFull = 3 };
+
+struct Endpoint {
+  wire::Ipv6Address inner{};
+  std::uint64_t incarnation = 0;
+  Upper* upper = nullptr;
+  std::uint32_t hash_next = kNone;
+  std::uint32_t first_connection = kNone;
+  std::uint32_t instance = 0;  ///< last one given to a connection
+  bool used = false;
+  bool closing = false;
+  bool closed = false;
+};
+
+/// An answer that belongs to no connection's state.
+struct Reply {
+  EpId ep = kNoId;
+  wire::Ipv6Address source{}, destination{};
+  wire::EndpointOp op = wire::EndpointOp::kNoEndpoint;
+  std::uint8_t status = 0;
+  std::uint32_t argument = 0;
+  std::uint32_t source_qpn = 0;
+  std::uint32_t request_psn = 0;
+  std::uint32_t echoed_ev = 0;
+  std::uint64_t incarnation = 0;
+  std::uint32_t received_length = 0;
+};
+
+struct NackEntry {
+  ConnId conn = kNoId;
+  std::uint32_t ev = 0;
+  std::uint32_t psn = 0;
+  std::uint16_t timestamp = 0;
+  bool last_hop = false;
+};
+
+/// Bounded FIFO over arena memory.
+template <class T>
+class Ring {
+ public:
+  Ring() = default;
+  explicit Ring(std::span<T> items) : items_(items) {}
+  bool push(const T& item) {
+    if (count_ == items_.size()) return false;
+    std::size_t at = head_ + count_;
+    if (at >= items_.size()) at -= items_.size();
+    items_[at] = item;
+    ++count_;
+    return true;
+  }
+  const T& front() const { return items_[head_]; }
+  void pop() {
+    if (++head_ == items_.size()) head_ = 0;
+    --count_;
+  }
+  bool empty() const { return count_ == 0; }
+  std::size_t size() const { return count_; }
+
+ private:
+  std::span<T> items_;
+  std::size_t head_ = 0, count_ = 0;
+};
+
+struct Core::State {
+  State(const Config& c, const Limits& l, std::uint64_t seed) : config(c), limits(l), random(seed) {}
+
+  Config config;
+  Limits limits;
+  Random random;
+  Counters counters{};
+  std::uint64_t hash_key = 0;
+  std::uint32_t index_bits = 0;
+  std::uint32_t links_up = UINT32_MAX;  ///< bit p: plane p's link is up
+
+  std::span<Endpoint> endpoints;
+  std::span<std::uint32_t> endpoint_buckets;
+  std::span<Connection> connections;
+  std::span<std::uint32_t> connection_buckets;
+  std::span<std::uint32_t> free_connections;
+  std::uint32_t free_connection_count = 0;
+  std::span<path::Ev> ev_storage;
+  std::uint32_t evs_per_connection = 0;
+
+  Pool<Message> messages;
+  SegmentPool segments;
+  Pool<Suspect> suspects;
+  Ring<Event> events;
+  std::uint32_t write_events = 0;  ///< kWriteDone events in the queue: they hold their share of limits.messages
+  Ring<Reply> replies;
+  Ring<NackEntry> nacks;
+  DeadlineHeap timers;
+
+  // Intrusive FIFO lists of connections.
+  IndexQueue control, data, starved;
+  std::uint32_t touched = kNone;
+  std::uint32_t outstanding = 0;  ///< messages of all connections
+
+  // Time as the driver lets it pass.
+  Tick last_call{};
+  std::int64_t active = 0;  ///< nanoseconds of time in which the driver was prompt
+  bool called = false;
+  Tick stalled_at{};  ///< packets sent before this give no RTT sample
+  Tick grace_until{};
+  Tick tokens_at{};
+  std::uint32_t tokens = 64;  ///< kNoEndpoint answers that may be sent
+
+  // --- tables.cpp
+  EpId find_endpoint(const wire::Ipv6Address& inner) const;
+  EpId find_sibling(const wire::Ipv6Address& inner) const;
+  ConnId find_connection(EpId ep, const wire::Ipv6Address& remote) const;
+  ConnId find_qpn(std::uint32_t qpn) const;
+  ConnId make_connection(EpId ep, const wire::Ipv6Address& remote);
+  void free_connection(ConnId id);
+  std::uint32_t endpoint_bucket(const wire::Ipv6Address& inner) const;
+  std::uint32_t connection_bucket(EpId ep, const wire::Ipv6Address& remote) const;
+
+  // --- lists.cpp
+  void push_event(ConnId id, EventKind kind, Status status);
+  void push_done(ConnId id, std::uint32_t message, Status status);
+  void want_control(ConnId id, std::uint16_t flags);
+  void want_data(ConnId id);
+  void touch(ConnId id);
+  void wake_starved();
+  void settle(ConnId id, Tick now);  ///< after anything happened: lists, timers, close
+  Tick deadline(const Connection& c, Tick now) const;
+  void schedule(ConnId id, Tick now);
+  void expire(ConnId id, Tick now);
+  void enter(Tick now);  ///< each call of the driver: stalls
+  void push(IndexQueue& list, ConnId id, std::uint32_t Connection::*next);
+  ConnId pop(IndexQueue& list, std::uint32_t Connection::*next);
+
+  // --- setup.cpp
+  void new_instance(ConnId id);
+  void start_init(ConnId id, Tick now);
+  Status find_route(ConnId id);
+  void init_due(ConnId id, Tick now);
+  void on_init(EpId ep, const wire::Packet& p, Tick now);
+  void on_init_answer(EpId ep, const wire::Packet& p, Tick now);
+  void on_no_endpoint(EpId ep, const wire::Packet& p, Tick now);
+  void learn_peer(ConnId id, const wire::InitBody& body, std::uint32_t instance, Tick now);
+  void peer_knows(ConnId id, Tick now);
+  void fail_connection(ConnId id, Status status, Tick now);
+  void fail_messages(ConnId id, Status status);
+  std::size_t init_body(ConnId id, bool answer, std::span<std::byte> out) const;
+  void init_mac(const wire::Ipv6Address& from, const wire::Ipv6Address& to, bool answer, std::uint32_t instance,
+                std::span<const std::byte> body, std::span<std::byte, 32> out) const;
+  bool authentic(const wire::Packet& p, const wire::InitBody& body, std::span<const std::byte> raw, bool answer) const;
+
+  // --- close.cpp
+  void try_close(ConnId id, Tick now);
+  void close_due(ConnId id, Tick now);
+  void on_close(EpId ep, const wire::Packet& p, Tick now);
+  void on_close_answer(EpId ep, const wire::Packet& p);
+  bool take_token(Tick now);
+  void closed_connection(ConnId id);
+  void refuse(const wire::Packet& p, EpId ep, std::uint32_t argument, std::uint64_t incarnation, Tick now);
+
+  // --- rx.cpp
+  void receive(const RxPacket& packet, Tick now);
+  void on_data(ConnId id, const wire::Packet& p, std::uint8_t plane, Tick now);
+  void on_endpoint_packet(const wire::Packet& p, const RxPacket& raw, Tick now);
+  void heard(Connection& c, std::uint8_t plane);
+
+  // --- sack_rx.cpp
+  void on_sack(ConnId id, const wire::Packet& p, Tick now);
+  void on_nack(ConnId id, const wire::Packet& p, Tick now);
+  void on_nak(ConnId id, const wire::Packet& p);
+  void acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, bool echoed, Tick now);
+  Duration sample_rtt(Connection& c, Tick sent, std::uint16_t echoed_timestamp, bool timestamp_valid, Tick now);
+
+  // --- loss.cpp
+  void link(Connection& c, std::uint32_t number, TxRecord& record);
+  void unlink(Connection& c, TxRecord& record, std::uint32_t bytes);
+  std::uint32_t record_bytes(const TxRecord& record) const;
+  void detect_losses(ConnId id, Tick now);
+  void declare_lost(ConnId id, std::uint32_t number, bool suspect);
+  void lose(ConnId id, std::uint32_t number);
+  Tick tail_probe_at(const Connection& c) const;
+  void judge_suspects(ConnId id, Tick now);
+  void blame(Connection& c, std::uint32_t suspect, Tick now);
+  bool spurious(Connection& c, std::uint64_t seq, std::uint32_t ev);
+  void drop_suspects(Connection& c);
+  void loss_timers(ConnId id, Tick now);
+  Tick loss_deadline(const Connection& c) const;
+  Duration patience(const Connection& c) const;
+  Duration rto(const Connection& c) const;
+
+  // --- probe.cpp
+  void start_mtu_probes(ConnId id, Tick now);
+  void mtu_probe_due(ConnId id, Tick now);
+  void on_path_probe_answer(ConnId id, const wire::Packet& p, Tick now);
+  void expire_probes(Connection& c, Tick now);
+  std::uint32_t mtu_size(const Connection& c, unsigned step) const;  ///< step counts from 1
+  void set_mtu(Connection& c, std::uint32_t mtu);
+  PathProbe& new_probe(Connection& c, Tick now);
+
+  // --- tx.cpp
+  bool window_open(const Connection& c) const;
+  bool has_data(const Connection& c) const;
+  enum class Sent : std::uint8_t { kPacket, kNothing, kNoRoom };
+  Sent send_data(ConnId id, TxPacket& out, std::uint32_t room, Tick now);
+  wire::Packet packet_to(const Connection& c, wire::Opcode op, std::uint32_t qpn) const;
+  void emit_data(ConnId id, std::uint64_t seq, const path::EvSet::Pick& pick, TxPacket& out, Tick now);
+
+  // --- control_tx.cpp
+  Sent send_control(ConnId id, TxPacket& out, std::uint32_t room, Tick now);
+  Sent send_reply(TxPacket& out, std::uint32_t room, Tick now);
+  Sent send_nack(TxPacket& out, std::uint32_t room, Tick now);
+  void write_sack(Connection& c, wire::Packet& p, bool probe_reply, Tick now);
+  bool control_path(Connection& c, std::uint32_t room, Tick now, std::uint32_t& ev, std::uint8_t& plane);
+  void path_probe(const Connection& c, const PathProbe& probe, std::uint32_t ev, std::uint32_t payload, TxPacket& out);
+  void finish(const path::Route& route, wire::Packet& p, std::uint32_t ev, std::uint8_t plane, std::size_t payload,
+              bool is_control, TxPacket& out) const;
+  void write_body(const path::Route& route, wire::Packet& p, std::uint32_t ev, std::uint8_t plane,
+                  std::span<const std::byte> body, TxPacket& out);
+
+  std::span<path::Ev> storage_of(ConnId id) {
+    return ev_storage.subspan(std::size_t{id} * evs_per_connection, evs_per_connection);
+  }
+};
+
+/// Planes of a route as a mask.
+constexpr std::uint32_t plane_mask(const path::Route& route) {
+  return (1u << route.planes) - 1;
+}
+
+}  // namespace mrc::transport
