@@ -111,6 +111,17 @@ class Client final : public SwitchClient {
 
   Result<void> connect(bool again) {
     const Tick deadline = monotonic_now() + options_.timeout;
+    for (;;) {
+      auto connected = connect_once(again, deadline);
+      // A switch that is about to leave may hang up on us: then the next one is ours.
+      if (connected || connected.error().code != EPIPE || !options_.socket.empty() || monotonic_now() > deadline) {
+        notices_.clear();
+        return connected;
+      }
+    }
+  }
+
+  Result<void> connect_once(bool again, Tick deadline) {
     Result<Fd> socket = options_.socket.empty() ? connect_or_start(ensure()) : connect_socket(options_.socket);
     if (!socket) return tl::make_unexpected(socket.error());
     socket_ = std::move(*socket);

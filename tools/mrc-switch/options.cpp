@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The command line, with CLI11.
+#include "options.hpp"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+
+namespace mrc::soft {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  mrc-switch --stay                          an emulated fabric for this user, until SIGTERM
+  mrc-switch --planes 2 --t1 8 --loss 0.01   two planes, eight T1 switches in each, one packet in a hundred lost
+  mrc-switch --uplink af_packet:eth1 --uplink af_packet:eth2 --route 10.77.0.0/24=3/1
+                                             local processes share two NIC ports; that network sits behind T0 3, NIC 1
+  mrc-switch ctl stats                       counters as JSON
+  mrc-switch ctl list                        who is attached
+  mrc-switch ctl plane 1 down                cut a plane (clients see their link go down); … up
+  mrc-switch ctl link 0 1 2 down             cut plane 0's link between T0 1 and T1 2, silently
+  mrc-switch ctl t1 0 2 down                 switch off T1 2 of plane 0, silently
+  mrc-switch ctl impair plane 2 loss 0.05 delay 50us
+  mrc-switch ctl impair clear                back to the perfect fabric
+
+A process that uses the provider "mrc" and finds no switch starts one by itself, with the further arguments that
+FI_MRC_SWITCH_ARGS holds, e.g. FI_MRC_SWITCH_ARGS="--loss 0.01 --reorder 0.01".)";
+
+CLI::Validator probability() {
+  return CLI::Range(0.0, 1.0);
+}
+
+template <class T, class Parse>
+auto checked(T& into, Parse parse) {
+  return [&into, parse](const std::string& text) {
+    auto value = parse(text);
+    if (!value) throw CLI::ValidationError(value.error().text);
+    into = *value;
+  };
+}
+
+template <class T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Result<std::uint32_t> parse_ipv4(const std::string& text) {
+  in_addr address{};
+  if (::inet_pton(AF_INET, text.c_str(), &address) != 1) {
+    return fail(EINVAL, fmt::format("'{}' is no IPv4 address", text));
+  }
+  return ntohl(address.s_addr);
+}
+
+Result<path::Location> parse_location(const std::string& text) {
+  const auto slash = text.find('/');
+  if (slash != std::string::npos) {
+    const auto t0 = number<std::uint16_t>(std::string_view(text).substr(0, slash));
+    const auto nic = number<std::uint16_t>(std::string_view(text).substr(slash + 1));
+    if (t0 && nic && *t0 < 1024 && *nic < 1024) return path::Location{*t0, *nic};
+  }
+  return fail(EINVAL, fmt::format("'{}' is no location: want T0/NIC, both below 1024, e.g. 3/1", text));
+}
+
+Result<RemoteRoute> parse_route(const std::string& text) {
+  const auto slash = text.find('/');
+  const auto equal = text.find('=');
+  if (slash == std::string::npos || equal == std::string::npos || slash > equal) {
+    return fail(EINVAL, fmt::format("'{}' is no route: want NETWORK/BITS=T0/NIC, e.g. 10.77.0.0/24=3/1", text));
+  }
+  auto network = parse_ipv4(text.substr(0, slash));
+  const auto bits = number<unsigned>(std::string_view(text).substr(slash + 1, equal - slash - 1));
+  auto location = parse_location(text.substr(equal + 1));
+  if (!network) return tl::make_unexpected(network.error());
+  if (!location) return tl::make_unexpected(location.error());
+  if (!bits || *bits > 32) return fail(EINVAL, fmt::format("'{}': the prefix length is 0 to 32", text));
+  const std::uint32_t mask = *bits == 0 ? 0 : ~std::uint32_t{0} << (32 - *bits);
+  return RemoteRoute{*network & mask, mask, *location};
+}
+
+Result<Duration> parse_duration(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  const double scale = unit == "ns"                   ? 1
+                       : unit == "us" || unit.empty() ? 1e3
+                       : unit == "ms"                 ? 1e6
+                       : unit == "s"                  ? 1e9
+                                                      : 0;
+  if (error != std::errc{} || scale == 0 || !std::isfinite(value) || value < 0 || value * scale > 10e9) {
+    return fail(EINVAL, fmt::format("'{}' is no duration: want a number and ns, us, ms or s, at most 10s", text));
+  }
+  return nanoseconds(static_cast<std::int64_t>(value * scale));
+}
+
+bool parse_options(int argc, char** argv, Options& out, int& exit_code) {
+  CLI::App app{
+      "mrc-switch: a fabric in software. Gives each local process one memif port per plane and forwards\n"
+      "MRC packets between them by uSID, through an emulated Clos or out of real ports."};
+  app.footer(kExamples);
+  app.add_option("--socket", out.socket, "control socket (default: in the runtime folder of this user, under /tmp)");
+  app.add_option("--planes", out.planes, "planes")->check(CLI::Range(1, 8))->capture_default_str();
+  app.add_option("--t1", out.t1s, "T1 switches per plane")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--t0s", out.t0s, "T0 switches per plane; clients attach to them in turn")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("--loss", out.impairment.loss, "probability that a packet is lost")->check(probability());
+  app.add_option("--dup", out.impairment.duplicate, "probability that a packet arrives twice")->check(probability());
+  app.add_option("--reorder", out.impairment.reorder, "probability that later packets overtake a packet")
+      ->check(probability());
+  app.add_option("--corrupt", out.impairment.corrupt,
+                 "probability that a bit of a packet flips; clients keep the iCRC on")
+      ->check(probability());
+  app.add_option_function<std::string>("--delay", checked(out.impairment.delay, parse_duration),
+                                       "added to every packet, e.g. 50us");
+  app.add_option("--ecn", out.impairment.ecn, "probability that a packet gets a congestion mark")->check(probability());
+  app.add_option("--trim", out.impairment.trim, "probability that a data packet is trimmed")->check(probability());
+  app.add_option("--seed", out.seed, "of the dice")->capture_default_str();
+  app.add_option("--mtu", out.mtu, "L3 bytes, outer header included")
+      ->check(CLI::Range(1280, 9600))
+      ->capture_default_str();
+  app.add_option("--ring", out.ring_log2, "log2 of the memif rings' slots")
+      ->check(CLI::Range(6, 14))
+      ->capture_default_str();
+  app.add_option("--queue", out.queue, "frames that may wait for a full ring, per port")
+      ->check(CLI::Range(0, 65536))
+      ->capture_default_str();
+  app.add_option("--clients", out.max_clients, "processes at a time (default: what DPDK's port limit allows)");
+  app.add_option("--uplink", out.uplinks, "a port of the real fabric, once per plane, e.g. af_packet:eth1")
+      ->type_name("PORT");
+  app.add_option_function<std::vector<std::string>>(
+         "--route",
+         [&out](const std::vector<std::string>& texts) {
+           for (const auto& text : texts) {
+             RemoteRoute route;
+             checked(route, parse_route)(text);
+             out.routes.push_back(route);
+           }
+         },
+         "where remote addresses sit (with --uplink), e.g. 10.77.0.0/24=3/1")
+      ->type_name("NET=T0/NIC");
+  app.add_option_function<std::string>("--location", checked(out.location, parse_location),
+                                       "where this machine sits in the real fabric (with --uplink)")
+      ->type_name("T0/NIC");
+  app.add_flag("--srv6", out.uplink_srv6, "the real fabric forwards by uSID (default: plain IPv6)");
+  app.add_flag("--stay", out.stay, "do not leave 5 s after the last client");
+  app.add_flag("--autostarted", out.autostarted, "started by a client: log to the place it prepared");
+  app.add_option_function<std::string>("--sleep-after", checked(out.sleep_after, parse_duration),
+                                       "idle time before the poll loop sleeps (default 500us)");
+  app.add_option_function<std::string>("--leave-after", checked(out.leave_after, parse_duration),
+                                       "time after the last client before leaving (default 5s)");
+  app.add_option("--log", out.log, "log file (kept below 1 MiB)");
+  auto* ctl = app.add_subcommand("ctl", "talk to a running switch: stats, list, plane, link, t1, impair");
+  ctl->add_option("words", out.ctl, "the command")->required()->expected(1, 32);
+  ctl->fallthrough();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    exit_code = app.exit(error);
+    return false;
+  }
+  out.may_corrupt = app.count("--corrupt") > 0 || !out.uplinks.empty();
+  if (!out.uplinks.empty()) {
+    if (out.uplinks.size() > 8) {
+      fmt::print(stderr, "mrc-switch: at most 8 uplinks: one per plane\n");
+      exit_code = 2;
+      return false;
+    }
+    out.planes = static_cast<unsigned>(out.uplinks.size());
+  } else if (!out.routes.empty()) {
+    fmt::print(stderr, "mrc-switch: --route leads out of a machine: give --uplink too\n");
+    exit_code = 2;
+    return false;
+  }
+  return true;
+}
+
+}  // namespace mrc::soft

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The control socket: who is attached, which endpoints they have, and what tools ask for. Non-blocking; one thread with
+// the forwarder. A client's connection is its life: when it breaks, its ports, endpoints and slot go, and the others
+// are told.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "forwarder.hpp"
+#include "mrc/control/protocol.hpp"
+
+namespace mrc::soft {
+
+class Server {
+ public:
+  /// Binds the socket. EADDRINUSE if another switch serves it.
+  static Result<std::unique_ptr<Server>> open(const Options& options, Forwarder& forwarder, port::PortLayer& layer);
+  ~Server();
+
+  /// Serves the socket; waits for up to `timeout_ms` for something to happen (messages, a client's kick, a signal).
+  void poll(int timeout_ms);
+  /// Ends a waiting poll(); async-signal-safe.
+  static void interrupt();
+
+  /// Tells clients that the forwarder is about to sleep (or is awake).
+  void announce_sleep(bool asleep);
+  /// True when nobody has been attached for long enough.
+  bool may_leave(Tick now) const;
+  const std::string& socket_path() const { return path_; }
+
+  // For commands:
+  std::string stats_json() const;
+  std::string list_json() const;
+  void tell_plane(unsigned plane, bool up);
+  /// The same to the one client that sits there.
+  void tell_carrier(const fabric::NicPort& port, bool up);
+  const Options& options() const { return options_; }
+  Forwarder& forwarder() { return forwarder_; }
+
+ private:
+  struct Connection {
+    std::uint64_t id = 0;
+    control::Fd socket;
+    std::deque<std::string> outbox;
+    std::uint32_t member = UINT32_MAX;  ///< slot, if it is a client
+    bool writable_wanted = false;
+    bool broken = false;
+  };
+
+  Server(const Options& options, Forwarder& forwarder, port::PortLayer& layer)
+      : options_(options), forwarder_(forwarder), layer_(layer) {}
+  Result<void> bind();
+  void accept_all();
+  void serve(Connection& connection);
+  void handle(Connection& connection, const control::Message& message);
+  void close(std::uint64_t id);
+
+  void on_hello(Connection& connection, const control::Message& message);
+  Result<void> open_ports(Member& member);
+  void welcome(Connection& connection, std::uint32_t sequence, Member& member);
+  void on_register(Connection& connection, const control::Message& message);
+  void on_unregister(Connection& connection, const control::Message& message);
+  void on_lookup(Connection& connection, const control::Message& message);
+  void on_command(Connection& connection, const control::Message& message);
+
+  void queue(Connection& connection, std::string record);
+  void push(Connection& connection);
+  void done(Connection& connection, std::uint32_t sequence, int code, std::string_view text);
+  void broadcast(const std::string& record, std::uint64_t except);
+  bool is_local(std::uint32_t ipv4);
+
+  Options options_;
+  Forwarder& forwarder_;
+  port::PortLayer& layer_;
+  std::string path_, folder_;
+  control::Fd lock_, listener_, epoll_, wake_;
+  std::uint64_t incarnation_ = 0;
+  std::uint64_t next_id_ = 1;
+  std::uint32_t memif_serial_ = 0;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Connection>> connections_;
+  std::vector<std::uint64_t> broken_;
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> waiting_;  ///< endpoint → connections that asked
+  std::size_t waiting_total_ = 0;
+  std::unordered_set<std::uint32_t> local_;  ///< this machine's addresses, and those of clients
+  Tick local_checked_{INT64_MIN};
+  Tick alone_since_{};
+  bool had_client_ = false;
+  std::uint64_t bad_messages_ = 0;
+};
+
+/// One command of `mrc-switch ctl`, run on the server. The text goes back to the tool.
+Result<std::string> run_command(Server& server, const std::string& words);
+
+}  // namespace mrc::soft
