@@ -159,6 +159,7 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
       c.control |= Flag::kSendSack;
     } else {
       clear(Flag::kSendSack);
+      c.reports_left = 0;
       // What does not fit into this one is said a little later.
       c.sack_at = c.rx.more_reports() ? now + config.sack_delay : kNever;
       if (c.sack_at != kNever) schedule(id, now);

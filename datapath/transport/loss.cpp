@@ -212,7 +212,7 @@ Tick Core::State::tail_probe_at(const Connection& c) const {
   if (c.tail_probes >= kMaxTailProbes || c.backoff != 0) return kNever;
   Tick from = std::max(c.last_sent, c.last_progress);
   if (c.tail_probes != 0) from = std::max(from, c.tail_probe_sent);
-  return from + c.rtt.srtt() + std::max(c.rtt.variation() * 4, microseconds(500)) + config.sack_delay;
+  return from + c.rtt.srtt() + std::max(c.rtt.variation() * 4, config.reorder_floor) + config.sack_delay;
 }
 
 void Core::State::loss_timers(ConnId id, Tick now) {

@@ -5,6 +5,11 @@
 #include "mrc/transport/state.hpp"
 
 namespace mrc::transport {
+namespace {
+
+constexpr std::uint8_t kReportsAtOnce = 4;  // SACKs that one threshold may cause; the rest follows after sack_delay
+
+}  // namespace
 
 void Core::State::heard(Connection& c, std::uint8_t plane) {
   c.silent_since = active;
@@ -124,6 +129,7 @@ void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick n
   c.rx.mark(seq);
   c.unsacked_bytes += std::max<std::uint32_t>(length, 1024);
   if (marked || p.bth.retransmit || p.bth.ack_request || c.unsacked_bytes >= config.sack_bytes) {
+    c.reports_left = std::max(c.reports_left, kReportsAtOnce);
     want_control(id, Connection::kSendSack);
   } else if (c.sack_at == kNever) {
     c.sack_at = now + config.sack_delay;

@@ -26,6 +26,7 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
   if (end > c.tx.next() || c.tx.una() - std::min(end, c.tx.una()) > wire::kPsnMask / 4) return;  // not about us
   c.peer_window = std::clamp<std::uint32_t>(seth.mpr * 128u, 128u, 4096u);
   const bool timestamp_valid = p.cc_present && (seth.cc_flags & 1) != 0;
+  const std::uint64_t report = end - 1 + static_cast<std::uint64_t>(std::int64_t{seth.sack_offset});
   c.echo_match = UINT64_MAX;
   c.sack_rtt = Duration{-1};
   if (seth.probe_reply) {
@@ -53,13 +54,17 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
       c.cc.on_ecn(c.mtu);
     }
     if (current && seq >= end) {
-      // Named, though perhaps not within the bitmap's reach.
+      // Named, though perhaps not within the bitmap's reach. Reports come lowest first, so that what a report leaves
+      // out below itself is missing; a name beyond the report says nothing about what lies between.
+      const bool beyond = seq >= report + 64;
+      c.named_only = beyond;
       c.tx.acknowledge(segments, seq, 1, [&](std::uint64_t s, TxRecord& r) { acknowledged(id, s, r, true, now); });
+      c.named_only = false;
     }
   }
   const auto fn = [&](std::uint64_t seq, TxRecord& record) { acknowledged(id, seq, record, seq == c.echo_match, now); };
   c.tx.acknowledge_below(segments, end, fn);
-  c.tx.acknowledge(segments, end - 1 + static_cast<std::uint64_t>(std::int64_t{seth.sack_offset}), seth.bitmap, fn);
+  c.tx.acknowledge(segments, report, seth.bitmap, fn);
   if (c.tx.advance(segments)) wake_starved();
   // Anything heard ends the time of silence.
   c.backoff = 0;
@@ -77,7 +82,7 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
     spurious(c, seq, c.evs.all()[record.ev].value);  // declared lost, and here it is before we sent it again
   }
   const bool first = !(record.flags & TxRecord::kRetransmitted);
-  if (first || echoed) {
+  if ((first || echoed) && !c.named_only) {
     const auto ahead = static_cast<std::int32_t>(record.order - plane.high_order);
     if (!plane.any_sacked || ahead > 0) {
       plane.any_sacked = true;
@@ -89,7 +94,8 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
     }
   }
   // A SACK that comes sooner after a retransmission than any round trip is about the packet before it.
-  if (first || echoed || now - record.sent >= c.rtt.min()) c.high_sent = std::max(c.high_sent, record.sent);
+  if (!c.named_only && (first || echoed || now - record.sent >= c.rtt.min()))
+    c.high_sent = std::max(c.high_sent, record.sent);
   c.last_progress = now;
   c.tail_probes = 0;
   if (++c.clean_acks >= 4096) {

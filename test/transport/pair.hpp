@@ -232,6 +232,8 @@ struct Net {
   /// What the network does with one packet; replaced by tests that cut paths. Returns false to lose it.
   std::function<bool(unsigned from, unsigned to, std::uint8_t plane, std::uint32_t ev, Tick)> passes =
       [](unsigned, unsigned, std::uint8_t, std::uint32_t, Tick) { return true; };
+  /// Frames that a plane does not carry.
+  std::function<bool(std::uint8_t plane, std::size_t size)> too_long = [](std::uint8_t, std::size_t) { return false; };
   /// May change the bytes of a frame on its way (fuzzing).
   std::function<void(std::vector<std::byte>&)> mangle;
 
@@ -316,12 +318,12 @@ struct Net {
     INFO("sent packet: " << wire::to_string(error));
     REQUIRE(error == wire::ParseError::kNone);
     REQUIRE(bytes.size() <= config.mtu);
-    if (!passes(n.index, to, p.plane, parsed.ev, now) || random.chance(config.loss) || random.chance(config.corrupt)) {
+    if (too_long(p.plane, bytes.size()) || !passes(n.index, to, p.plane, parsed.ev, now) ||
+        random.chance(config.loss) || random.chance(config.corrupt)) {
       ++lost_frames;  // a corrupted one is dropped by the iCRC's check
       return;
     }
     if (mangle) mangle(bytes);
-    const std::size_t dscp_at = parsed.has_outer ? 0 : 0;
     bool trimmed = wire::is_write(parsed.bth.opcode) && random.chance(config.trim);
     Tick at = now + config.delay;
     if (config.ns_per_byte > 0) {
@@ -340,9 +342,9 @@ struct Net {
     }
     if (trimmed) {
       bytes.resize(std::min<std::size_t>(bytes.size(), 114));
-      set_class(bytes, dscp_at, static_cast<std::uint8_t>(config.core.wire.dscp.trimmed << 2));
+      set_class(bytes, static_cast<std::uint8_t>(config.core.wire.dscp.trimmed << 2));
     } else if (wire::is_write(parsed.bth.opcode) && random.chance(config.mark)) {
-      set_class(bytes, dscp_at, static_cast<std::uint8_t>(parsed.inner.traffic_class | wire::kEcnCe));
+      set_class(bytes, static_cast<std::uint8_t>(parsed.inner.traffic_class | wire::kEcnCe));
     }
     const unsigned copies = random.chance(config.duplicate) ? 2 : 1;
     for (unsigned i = 0; i < copies; ++i) {
@@ -352,9 +354,10 @@ struct Net {
     }
   }
 
-  static void set_class(std::vector<std::byte>& bytes, std::size_t at, std::uint8_t traffic_class) {
-    bytes[at] = static_cast<std::byte>(0x60 | traffic_class >> 4);
-    bytes[at + 1] = (bytes[at + 1] & std::byte{0x0f}) | static_cast<std::byte>(traffic_class << 4);
+  /// Of the header that switches look at: the first one.
+  static void set_class(std::vector<std::byte>& bytes, std::uint8_t traffic_class) {
+    bytes[0] = static_cast<std::byte>(0x60 | traffic_class >> 4);
+    bytes[1] = (bytes[1] & std::byte{0x0f}) | static_cast<std::byte>(traffic_class << 4);
   }
 
   std::priority_queue<Frame, std::vector<Frame>, std::greater<>> frames;

@@ -169,6 +169,7 @@ struct Connection {
   std::uint32_t blamed_count = 0;
   std::uint64_t echo_match = UINT64_MAX;  ///< while a SACK is looked at: whose latest transmission it echoes
   Duration sack_rtt{};
+  bool named_only = false;  ///< … and that packet lies beyond what the SACK reports in full
 
   // --- receiving
   RxWindow rx{};
