@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The answer to hints that fit: capabilities narrowed to what was asked, models and sizes echoed.
+#include "info.hpp"
+
+namespace mrc::prov {
+
+namespace {
+
+/// `have` narrowed to `ask` (0 = everything), with what comes along unasked and the directions it implies.
+std::uint64_t narrow(std::uint64_t have, std::uint64_t ask) {
+  if (ask == 0) return have;
+  std::uint64_t caps = (ask & have) | (have & kSecondaryCaps & ~kOnRequestCaps);
+  if ((caps & (FI_MSG | FI_TAGGED)) != 0 && (caps & kMessageDirections) == 0) caps |= have & kMessageDirections;
+  if ((caps & FI_RMA) != 0 && (caps & kRmaDirections) == 0) caps |= have & kRmaDirections;
+  return caps;
+}
+
+template <class T>
+void echo(T& value, T asked) {
+  if (asked != T{}) value = asked;
+}
+
+int answer_mr_mode(std::uint32_t version, int asked) {
+  if (asked == FI_MR_BASIC || asked == FI_MR_SCALABLE) return asked;
+  if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return FI_MR_SCALABLE;
+  return asked & kMrModes;
+}
+
+void apply_domain(std::uint32_t version, const fi_domain_attr& ask, fi_domain_attr& attr) {
+  echo(attr.threading, ask.threading);
+  echo(attr.control_progress, ask.control_progress);
+  echo(attr.data_progress, ask.data_progress);
+  echo(attr.resource_mgmt, ask.resource_mgmt);
+  echo(attr.av_type, ask.av_type);
+  attr.mr_mode = answer_mr_mode(version, ask.mr_mode);
+  attr.caps = narrow(attr.caps, ask.caps);
+}
+
+}  // namespace
+
+void apply_hints(std::uint32_t version, const fi_info* hints, fi_info& info) {
+  fi_tx_attr& tx = *info.tx_attr;
+  fi_rx_attr& rx = *info.rx_attr;
+  // In the base these are what may be asked for; as an answer they are defaults of every operation.
+  tx.op_flags = 0;
+  rx.op_flags = 0;
+  if (hints == nullptr || hints->domain_attr == nullptr) info.domain_attr->mr_mode = answer_mr_mode(version, 0);
+  if (hints == nullptr) return;
+
+  info.caps = narrow(info.caps, hints->caps);
+  info.handle = hints->handle;
+  tx.caps &= info.caps;
+  rx.caps &= info.caps;
+  if (hints->domain_attr != nullptr) apply_domain(version, *hints->domain_attr, *info.domain_attr);
+  if (const fi_tx_attr* ask = hints->tx_attr; ask != nullptr) {
+    tx.caps = narrow(tx.caps, ask->caps & kTxCaps);
+    tx.op_flags = ask->op_flags;
+    echo(tx.inject_size, ask->inject_size);
+    echo(tx.size, ask->size);
+    echo(tx.iov_limit, ask->iov_limit);
+    echo(tx.rma_iov_limit, ask->rma_iov_limit);
+  }
+  if (const fi_rx_attr* ask = hints->rx_attr; ask != nullptr) {
+    rx.caps = narrow(rx.caps, ask->caps & kRxCaps);
+    rx.op_flags = ask->op_flags;
+    echo(rx.size, ask->size);
+    echo(rx.iov_limit, ask->iov_limit);
+  }
+}
+
+}  // namespace mrc::prov
