@@ -15,7 +15,7 @@ inline constexpr std::uint32_t kMailboxRkey = 0xFFFFFFFFu;
 /// Version of mailbox header and records; INIT's upper_version carries the same number.
 inline constexpr std::uint8_t kRecordVersion = 1;
 /// Target ranges of one RMA operation (rma_iov_limit).
-inline constexpr std::size_t kMaxSegments = 4;
+inline constexpr std::size_t kMaxSegments = 8;
 
 /// What both ends assume before the first CREDIT record: part of the protocol, not a parameter.
 inline constexpr std::uint32_t kCreditMessages = 256;

@@ -27,7 +27,7 @@ int Messenger::resolve(const Record& r, std::uint64_t access, TargetOp& t) {
   t.counters.fill(nullptr);
   for (std::uint32_t i = 0; i < r.segment_count; ++i) {
     const auto& s = r.segments[i];
-    RegionPiece pieces[4];
+    RegionPiece pieces[kMaxRegionPieces];
     std::size_t count = std::size(pieces);
     Region region;
     const int status = host_.resolve(s.key, s.address, s.length, access, pieces, &count, &region);
@@ -165,7 +165,7 @@ bool Messenger::still_valid(TargetOp& t) {
   if (t.mr_generation == generation) return true;
   for (std::uint32_t i = 0; i < t.segment_count; ++i) {
     const auto& s = t.segments[i];
-    RegionPiece pieces[4];
+    RegionPiece pieces[kMaxRegionPieces];
     std::size_t count = std::size(pieces);
     Region region;
     if (host_.resolve(s.key, s.address, s.length, t.read ? FI_REMOTE_READ : FI_REMOTE_WRITE, pieces, &count, &region) !=

@@ -22,6 +22,8 @@ template <class T, Hook T::*Member>
 using List = bi::list<T, bi::member_hook<T, Hook, Member>, bi::constant_time_size<false>>;
 
 inline constexpr std::size_t kMaxIov = 8;
+/// Pieces of one registered region (mr_iov_limit).
+inline constexpr std::size_t kMaxRegionPieces = 8;
 inline constexpr std::uint32_t kNoHandle = UINT32_MAX;
 
 struct Peer;
@@ -97,7 +99,7 @@ struct TargetOp {
   std::array<Segment, kMaxSegments> segments{};
   std::uint32_t segment_count = 0;
   std::array<Counter*, kMaxSegments> counters{};
-  std::array<engine::GatherPiece, 16> pieces{};
+  std::array<engine::GatherPiece, kMaxSegments * kMaxRegionPieces> pieces{};
   std::uint32_t piece_count = 0;
   engine::Gather gather{};
 };
