@@ -159,7 +159,7 @@ class Client final : public SwitchClient {
     if (!alive()) return Answer::kPending;
     Answer answer = Answer::kPending;
     bool must_ask = cache_.lookup(ipv4, port, monotonic_now(), answer, out);
-    if (answer == Answer::kPending && !must_ask) {
+    if (answer != Answer::kFound && !must_ask) {  // the switch may have said more meanwhile
       drain();
       must_ask = cache_.lookup(ipv4, port, monotonic_now(), answer, out);
     }
