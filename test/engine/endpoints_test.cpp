@@ -119,3 +119,33 @@ TEST_CASE("a forked child's engine is dead") {
   REQUIRE(pair.left->post_write_locked(0, {}) == Status::kInvalid);
   REQUIRE_FALSE(pair.left->arm_locked());
 }
+
+TEST_CASE("a job key opens connections to those who have it, and to nobody else") {
+  for (const bool same : {true, false}) {
+    Pair::Options options;
+    options.config.transport.job_key_set = true;
+    options.config.transport.job_key.fill(std::byte{7});
+    options.config.transport.connect_timeout = milliseconds(300);
+    options.right_key = same ? std::byte{7} : std::byte{8};
+    Pair pair(options);
+    FakeClient client, server(10);
+    EndpointName a{0, 1}, b{0, 2};
+    const std::string text = "0123456789";
+    const engine::GatherPiece piece{text.data(), 10};
+    const engine::Gather gather{&piece, 1};
+    transport::WriteRequest write;
+    write.length = 10;
+    write.source = &gather;
+    {
+      const std::lock_guard guard(*pair.right);
+      REQUIRE(pair.right->open_endpoint_locked(b, &server).has_value());
+    }
+    {
+      const std::lock_guard guard(*pair.left);
+      const auto ep = *pair.left->open_endpoint_locked(a, &client);
+      REQUIRE(pair.left->post_write_locked(pair.left->connect_locked(ep, {kRight, 2}), write) == Status::kOk);
+    }
+    REQUIRE(pair.run([&] { return client.count(EventKind::kWriteDone, same ? Status::kOk : Status::kRefused) == 1; }));
+    REQUIRE(server.placed == (same ? 1 : 0));
+  }
+}

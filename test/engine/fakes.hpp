@@ -168,6 +168,7 @@ class Pair {
     std::uint32_t mtu = 1500;
     std::uint64_t seed = 1;
     engine::EngineConfig config{};
+    std::byte right_key{7};  ///< the right side's job key, where the configuration sets one
   };
   explicit Pair(const Options& options) : random(options.seed) {
     std::vector<std::unique_ptr<port::Port>> left_ports, right_ports;
@@ -215,6 +216,7 @@ class Pair {
     engine::EngineParts parts;
     parts.config = options.config;
     parts.config.service_thread = false;
+    if (salt == 2) parts.config.transport.job_key.fill(options.right_key);
     parts.attachment = std::make_unique<engine::OwnPorts>(plan, std::move(ports), crc32);
     parts.clock = &clock;
     parts.seed = options.seed * 2 + salt;
