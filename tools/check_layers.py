@@ -16,7 +16,7 @@ BELOW = {
     "path": {"path", "wire"},
     "transport": {"transport", "path", "wire"},
     "fabric": {"fabric", "path", "wire"},
-    "sim": {"fabric", "transport", "path", "wire"},
+    "sim": {"sim", "fabric", "transport", "path", "wire"},
     "port": {"port", "wire"},
     "control": {"control", "path", "wire"},
     "engine": {"engine", "control", "port", "transport", "path", "wire"},
