@@ -67,18 +67,19 @@ void Core::State::write_sack(Connection& c, wire::Packet& p, bool probe_reply, T
   } else {
     std::uint64_t seq = c.echo_seq;
     p.seth.echoed_ev = c.echo_ev;
-    if (c.ecn_count != 0) {
-      const EcnEcho& echo = c.ecn[--c.ecn_count];
+    if (c.echo_count != 0) {
+      const Echo& echo = c.echoes[--c.echo_count];
       timestamp = timestamp && echo.seq == seq && echo.ev == c.echo_ev;
       seq = echo.seq;
       p.seth.echoed_ev = echo.ev;
-      p.seth.mark = wire::EvMark::kSkipOnce;
+      if (echo.marked) p.seth.mark = wire::EvMark::kSkipOnce;
+      if (echo.duplicate) p.seth.cc_flags = kSackDuplicate;
     }
     const auto offset = static_cast<std::int64_t>(seq - cumulative);
     p.seth.ack_psn_offset = static_cast<std::int16_t>(std::clamp<std::int64_t>(offset, INT16_MIN, INT16_MAX));
   }
   const Duration residence = now - arrived;
-  p.seth.cc_flags = timestamp && residence < kTimestampRange ? 1 : 0;
+  if (timestamp && residence < kTimestampRange) p.seth.cc_flags |= kSackTimestamp;
   p.cc.echoed_timestamp = static_cast<std::uint16_t>(echoed + (residence.ns >> 7));
 }
 
@@ -155,7 +156,7 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
     if (c.rx.more_reports() && c.reports_left != 0) {
       --c.reports_left;
       c.control |= Flag::kSendSack;
-    } else if (c.ecn_count != 0) {
+    } else if (c.echo_count != 0) {
       c.control |= Flag::kSendSack;
     } else {
       clear(Flag::kSendSack);

@@ -8,11 +8,12 @@
 namespace mrc::transport {
 namespace {
 
-constexpr std::uint8_t kMaxTailProbes = 2;
+constexpr std::uint8_t kMaxTailProbes = 5;  // each waits twice as long as the one before
 constexpr std::uint8_t kMaxBackoff = 16;
 constexpr std::uint32_t kMaxBlamed = 64;  // remembered in case they turn up after all
 constexpr std::uint32_t kMaxLookup = 128;
-constexpr std::uint16_t kMaxGap = 1024;
+constexpr unsigned kMaxUnreported = 16;  // records looked past, waiting for a report about them
+constexpr std::int32_t kMaxGap = 1024;
 
 void append(IndexQueue& queue, Pool<Suspect>& pool, std::uint32_t at) {
   pool[at].next = kNone;
@@ -27,12 +28,12 @@ std::uint32_t take_head(IndexQueue& queue, Pool<Suspect>& pool) {
   return at;
 }
 
-/// Removes and returns the entry of (seq, ev), kNone if it is not among the first kMaxLookup.
-std::uint32_t extract(IndexQueue& queue, Pool<Suspect>& pool, std::uint64_t seq, std::uint32_t ev) {
+/// Removes and returns the entry of seq (and ev, unless any will do); kNone if it is not among the first kMaxLookup.
+std::uint32_t extract(IndexQueue& queue, Pool<Suspect>& pool, std::uint64_t seq, std::uint32_t ev, bool any) {
   std::uint32_t before = kNone;
   std::uint32_t at = queue.head;
   for (std::uint32_t n = 0; at != kNone && n < kMaxLookup; ++n) {
-    if (pool[at].seq == seq && pool[at].ev_value == ev) {
+    if (pool[at].seq == seq && (any || pool[at].ev_value == ev)) {
       (before == kNone ? queue.head : pool[before].next) = pool[at].next;
       if (queue.tail == at) queue.tail = before;
       return at;
@@ -115,12 +116,20 @@ void Core::State::detect_losses(ConnId id, Tick now) {
   Connection& c = connections[id];
   const Duration wait = patience(c);
   for (TxPlane& plane : c.planes) {
-    while (plane.head != kNone) {
-      const TxRecord& record = TxWindow::at(segments, plane.head);
+    unsigned unreported = 0;
+    for (std::uint32_t at = plane.head; at != kNone;) {
+      const TxRecord& record = TxWindow::at(segments, at);
       const bool passed = plane.any_sacked && static_cast<std::int32_t>(plane.high_order - record.order) >= c.gap;
-      const bool late = c.high_sent > record.sent && now - record.sent >= wait;
-      if (!passed && !late) break;
-      declare_lost(id, plane.head, true);
+      if (!passed && now - record.sent < wait) break;
+      const std::uint32_t next = record.next;
+      // A cleared bit is no information, and no bit even less: something sent later must have been there when the
+      // peer last told about this part of the window.
+      if (segments[at / 64].reported > record.sent) {
+        declare_lost(id, at, true);
+      } else if (++unreported > kMaxUnreported) {
+        break;
+      }
+      at = next;
     }
   }
 }
@@ -160,27 +169,36 @@ void Core::State::blame(Connection& c, std::uint32_t suspect, Tick now) {
   }
 }
 
-/// A packet that was declared lost arrived: its EV is innocent, and we were too hasty.
-bool Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev) {
-  const auto index = c.evs.find(ev);
-  if (!index) return false;
-  std::uint32_t at = extract(c.planes[c.evs.all()[*index].plane].suspects, suspects, seq, ev);
+/// A packet that was declared lost arrived: its EV is innocent, and we were too hasty. Known by its EV echoed, or by
+/// its retransmission having been a duplicate.
+bool Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now) {
+  std::uint32_t at = kNone;
+  for (unsigned p = 0; p < c.route.planes && at == kNone && c.suspects != 0; ++p) {
+    at = extract(c.planes[p].suspects, suspects, seq, ev, duplicate);
+  }
   if (at != kNone) {
     --c.suspects;
   } else {
-    at = extract(c.blamed, suspects, seq, ev);
+    at = extract(c.blamed, suspects, seq, ev, duplicate);
     if (at == kNone) return false;
     --c.blamed_count;
-    if (c.evs.all()[*index].state == path::EvState::kAssumedBad) {
-      c.evs.on_spurious(*index);
-      if (c.evs.all()[*index].state == path::EvState::kGood) ++counters.ev_restored;
+    const std::uint16_t index = suspects[at].ev;
+    const auto evs = c.evs.all();
+    if (index < evs.size() && evs[index].value == suspects[at].ev_value &&
+        evs[index].state == path::EvState::kAssumedBad) {
+      c.evs.on_spurious(index);
+      if (evs[index].state == path::EvState::kGood) ++counters.ev_restored;
     }
   }
-  suspects.give(at);
-  ++counters.spurious;
+  // Be as patient from now on as would have been right this time.
+  const Suspect& s = suspects[at];
+  const TxPlane& plane = c.planes[s.plane];
+  const auto passed = static_cast<std::int32_t>(plane.high_order - s.order);
+  if (plane.any_sacked && passed >= c.gap) c.gap = static_cast<std::uint16_t>(std::min(passed + passed / 4, kMaxGap));
+  c.reordering = std::clamp(now - s.sent - c.rtt.srtt(), c.reordering, std::max(c.reordering, config.rto_min / 4));
   c.clean_acks = 0;
-  c.gap = static_cast<std::uint16_t>(std::min<unsigned>(c.gap * 2u, kMaxGap));
-  c.reordering = std::min(c.reordering * 2 + c.rtt.srtt() / 4, config.rto_min / 2);
+  ++counters.spurious;
+  suspects.give(at);
   return true;
 }
 
@@ -200,7 +218,15 @@ Tick Core::State::loss_deadline(const Connection& c) const {
     if (plane.head == kNone) continue;
     const TxRecord& record = segments[plane.head / 64].records[plane.head % 64];
     oldest = std::min(oldest, record.sent);
-    if (c.high_sent > record.sent) at = std::min(at, record.sent + wait);
+    std::uint32_t number = plane.head;
+    for (unsigned n = 0; number != kNone && n <= kMaxUnreported; ++n) {
+      const TxRecord& candidate = segments[number / 64].records[number % 64];
+      if (segments[number / 64].reported > candidate.sent) {
+        at = std::min(at, candidate.sent + wait);
+        break;
+      }
+      number = candidate.next;
+    }
   }
   if (oldest == kNever) return at;
   at = std::min(at, std::max(oldest, c.last_progress) + rto(c));
@@ -212,7 +238,8 @@ Tick Core::State::tail_probe_at(const Connection& c) const {
   if (c.tail_probes >= kMaxTailProbes || c.backoff != 0) return kNever;
   Tick from = std::max(c.last_sent, c.last_progress);
   if (c.tail_probes != 0) from = std::max(from, c.tail_probe_sent);
-  return from + c.rtt.srtt() + std::max(c.rtt.variation() * 4, config.reorder_floor) + config.sack_delay;
+  const Duration wait = c.rtt.srtt() + std::max(c.rtt.variation() * 4, config.reorder_floor) + config.sack_delay;
+  return from + Duration{wait.ns << c.tail_probes};
 }
 
 void Core::State::loss_timers(ConnId id, Tick now) {
@@ -235,7 +262,7 @@ void Core::State::loss_timers(ConnId id, Tick now) {
     for (TxPlane& plane : c.planes) {
       while (plane.head != kNone) {
         // Others SACKed after it speak against its path; silence on all paths speaks against none.
-        const bool others = c.high_sent > TxWindow::at(segments, plane.head).sent;
+        const bool others = segments[plane.head / 64].reported > TxWindow::at(segments, plane.head).sent;
         declare_lost(id, plane.head, others);
       }
     }

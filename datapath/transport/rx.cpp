@@ -90,8 +90,10 @@ void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick n
   const bool marked = p.ce();
   if (marked) {
     ++counters.rx_ecn;
-    if (c.ecn_count < c.ecn.size()) c.ecn[c.ecn_count++] = {seq, p.ev};
   }
+  const bool duplicate = arrival == RxWindow::Arrival::kDuplicate;
+  if ((marked || duplicate) && c.echo_count < c.echoes.size())
+    c.echoes[c.echo_count++] = {seq, p.ev, marked, duplicate};
   c.echo_seq = seq;
   c.echo_ev = p.ev;
   c.echo_timestamp = p.tseth.timestamp;
@@ -99,7 +101,7 @@ void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick n
   c.echo_arrived = now;
   c.last_activity = now;
 
-  if (arrival == RxWindow::Arrival::kDuplicate) {
+  if (duplicate) {
     ++counters.rx_duplicate;
     if (seq >= c.rx.next()) c.rx.touch(seq);
     return want_control(id, Connection::kSendSack);

@@ -25,28 +25,32 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
   const std::uint64_t end = expand_psn(seth.cumulative_psn, c.tx.una()) + 1;
   if (end > c.tx.next() || c.tx.una() - std::min(end, c.tx.una()) > wire::kPsnMask / 4) return;  // not about us
   c.peer_window = std::clamp<std::uint32_t>(seth.mpr * 128u, 128u, 4096u);
-  const bool timestamp_valid = p.cc_present && (seth.cc_flags & 1) != 0;
+  const bool timestamp_valid = p.cc_present && (seth.cc_flags & kSackTimestamp) != 0;
   const std::uint64_t report = end - 1 + static_cast<std::uint64_t>(std::int64_t{seth.sack_offset});
   c.echo_match = UINT64_MAX;
   c.sack_rtt = Duration{-1};
+  c.evidence = Tick{};
   if (seth.probe_reply) {
     if (c.tail_probes != 0 && static_cast<std::uint16_t>(seth.ack_psn_offset) == c.tail_probe_id) {
       sample_rtt(c, c.tail_probe_sent, p.cc.echoed_timestamp, timestamp_valid, now);
       c.high_sent = std::max(c.high_sent, c.tail_probe_sent);
+      c.evidence = c.tail_probe_sent;
     }
   } else {
     const std::uint64_t seq = end - 1 + static_cast<std::uint64_t>(std::int64_t{seth.ack_psn_offset});
     bool current = false;  // the echo is about the latest transmission of seq, still outstanding
-    if (c.tx.contains(seq) && !c.tx.acked(segments, seq)) {
+    if (c.tx.contains(seq)) {
       const TxRecord& record = c.tx.record(segments, seq);
-      current = (record.flags & TxRecord::kLinked) != 0 && record.ev < c.evs.size() &&
-                c.evs.all()[record.ev].value == seth.echoed_ev;
+      const bool named = record.ev < c.evs.size() && c.evs.all()[record.ev].value == seth.echoed_ev;
+      if (named) c.evidence = record.sent;
+      current = named && !c.tx.acked(segments, seq) && (record.flags & TxRecord::kLinked) != 0;
       if (current) {
         c.echo_match = seq;
         c.sack_rtt = sample_rtt(c, record.sent, p.cc.echoed_timestamp, timestamp_valid, now);
       }
     }
-    if (!current && c.suspects + c.blamed_count != 0) spurious(c, seq, seth.echoed_ev);
+    const bool duplicate = (seth.cc_flags & kSackDuplicate) != 0;
+    if (!current && c.suspects + c.blamed_count != 0) spurious(c, seq, seth.echoed_ev, duplicate, now);
     if (seth.mark != wire::EvMark::kNone) {
       const auto index = c.evs.find(seth.echoed_ev);
       if (index && seth.mark == wire::EvMark::kSkipOnce) c.evs.on_ecn(*index);
@@ -66,6 +70,7 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
   c.tx.acknowledge_below(segments, end, fn);
   c.tx.acknowledge(segments, report, seth.bitmap, fn);
   if (c.tx.advance(segments)) wake_starved();
+  c.tx.note_report(segments, report, c.evidence);
   // Anything heard ends the time of silence.
   c.backoff = 0;
   c.silence_budget = kNone;
@@ -79,7 +84,8 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
   if (record.flags & TxRecord::kLinked) {
     unlink(c, record, bytes);
   } else {
-    spurious(c, seq, c.evs.all()[record.ev].value);  // declared lost, and here it is before we sent it again
+    spurious(c, seq, c.evs.all()[record.ev].value, false,
+             now);  // declared lost, and here it is before we sent it again
   }
   const bool first = !(record.flags & TxRecord::kRetransmitted);
   if ((first || echoed) && !c.named_only) {
@@ -94,11 +100,13 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
     }
   }
   // A SACK that comes sooner after a retransmission than any round trip is about the packet before it.
-  if (!c.named_only && (first || echoed || now - record.sent >= c.rtt.min()))
+  if (!c.named_only && (first || echoed || now - record.sent >= c.rtt.min())) {
     c.high_sent = std::max(c.high_sent, record.sent);
+    c.evidence = std::max(c.evidence, record.sent);
+  }
   c.last_progress = now;
   c.tail_probes = 0;
-  if (++c.clean_acks >= 4096) {
+  if (++c.clean_acks >= 1024) {
     c.clean_acks = 0;
     c.reordering = c.reordering / 2;
     c.gap = std::max<std::uint16_t>(config.gap_packets, c.gap / 2);

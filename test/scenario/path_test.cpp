@@ -62,6 +62,10 @@ TEST_CASE("a dead uplink") {
   unsigned on_dead = 0;
   for (const auto& ev : net.core(0).evs(net.conn(0, 1))) on_dead += dead(ev.value);
   REQUIRE(on_dead > 0);
+  const auto& k = net.core(0).counters();
+  INFO("blamed " << k.ev_blamed << " spurious " << k.spurious << " restored " << k.ev_restored << " retransmitted "
+                 << k.tx_retransmit << " rto " << k.rto << " probes " << k.tx_probe << " lost " << net.lost_frames
+                 << " data " << k.tx_data);
   REQUIRE(bad(net, 0, dead) == on_dead);
   REQUIRE(bad(net, 0, others) == 0);
   REQUIRE(net.core(0).counters().rto == 0);

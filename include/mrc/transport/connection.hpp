@@ -71,10 +71,12 @@ struct PathProbe {
   bool live = false;
 };
 
-/// An EV whose packet was ECN-marked, to be echoed by a SACK.
-struct EcnEcho {
+/// A packet that a SACK must name: it was ECN-marked, or had arrived before.
+struct Echo {
   std::uint64_t seq = 0;
   std::uint32_t ev = 0;
+  bool marked = false;
+  bool duplicate = false;
 };
 
 struct Connection {
@@ -169,6 +171,7 @@ struct Connection {
   std::uint32_t blamed_count = 0;
   std::uint64_t echo_match = UINT64_MAX;  ///< while a SACK is looked at: whose latest transmission it echoes
   Duration sack_rtt{};
+  Tick evidence{};          ///< … and when the latest packet was sent that it says arrived
   bool named_only = false;  ///< … and that packet lies beyond what the SACK reports in full
 
   // --- receiving
@@ -179,11 +182,11 @@ struct Connection {
   std::uint32_t echo_ev = 0;
   std::uint16_t echo_timestamp = 0;
   bool echo_timestamp_valid = false;
-  std::uint8_t ecn_count = 0;
+  std::uint8_t echo_count = 0;
   std::uint8_t reports_left = 0;  ///< further SACKs that the probe's answer still needs
   std::uint8_t nak_count = 0;
   Tick echo_arrived{};
-  std::array<EcnEcho, 4> ecn{};
+  std::array<Echo, 8> echoes{};
   std::array<std::uint16_t, 4> nak{};
   std::uint16_t probe_reply_id = 0;
   std::uint16_t probe_reply_timestamp = 0;

@@ -90,6 +90,8 @@ class RxWindow {
       top_dirty_ = false;
       if (high_ > start + size()) return start + size();
     }
+    // A hole must be told of again and again, however old the last news of its neighbours.
+    if ((++reports_ & 3) == 0) return next_;
     if (dirty_ == 0) return rotate();
     const auto count = static_cast<unsigned>(words_.size());
     const unsigned first = index(next_);
@@ -145,6 +147,7 @@ class RxWindow {
   std::uint64_t dirty_ = 0;  ///< one bit a word: changed since it was last reported
   std::uint64_t turn_ = 0;
   bool top_dirty_ = false;
+  std::uint8_t reports_ = 0;
 };
 
 }  // namespace mrc::transport

@@ -22,6 +22,10 @@ inline constexpr Duration kStall = milliseconds(2);
 /// … and may look at what arrived meanwhile for this long before anything is declared lost.
 inline constexpr Duration kStallGrace = milliseconds(1);
 
+/// SETH.cc_flags, this project's use: CC_STATE's timestamp counts; the packet named had arrived before.
+inline constexpr std::uint8_t kSackTimestamp = 1;
+inline constexpr std::uint8_t kSackDuplicate = 2;
+
 enum class EndpointStatus : std::uint8_t { kOk = 0, kVersion = 1, kAuthenticator = 2, kFull = 3 };
 
 struct Endpoint {
@@ -202,7 +206,7 @@ struct Core::State {
   Tick tail_probe_at(const Connection& c) const;
   void judge_suspects(ConnId id, Tick now);
   void blame(Connection& c, std::uint32_t suspect, Tick now);
-  bool spurious(Connection& c, std::uint64_t seq, std::uint32_t ev);
+  bool spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now);
   void drop_suspects(Connection& c);
   void loss_timers(ConnId id, Tick now);
   Tick loss_deadline(const Connection& c) const;

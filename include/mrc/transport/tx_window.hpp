@@ -37,6 +37,8 @@ static_assert(sizeof(TxRecord) == 32);
 struct TxSegment {
   std::uint64_t acked = 0;
   std::uint64_t lost = 0;  ///< to be retransmitted
+  Tick reported{};         ///< latest evidence that came with a SACK reporting on all of this segment: when the
+                           ///< latest packet was sent that had arrived by then
   std::uint64_t base = 0;  ///< sequence number of records[0]
   std::array<TxRecord, 64> records{};
 };
@@ -76,6 +78,7 @@ class TxWindow {
     if (s == kNone) return false;
     TxSegment& segment = pool[s];
     segment.acked = segment.lost = 0;
+    segment.reported = Tick{};
     segment.base = next_ & ~std::uint64_t{63};
     return true;
   }
@@ -147,6 +150,18 @@ class TxWindow {
     acknowledge_word(pool, base & ~std::uint64_t{63}, bits << shift, fn);
     if (shift != 0 && bits >> (64 - shift) != 0) {
       acknowledge_word(pool, (base & ~std::uint64_t{63}) + 64, bits >> (64 - shift), fn);
+    }
+  }
+  /// A SACK told all there is to tell about [base, base+64), when what was sent at `evidence` had arrived.
+  void note_report(SegmentPool& pool, std::uint64_t base, Tick evidence) {
+    if (una_ == next_) return;
+    for (std::uint64_t start = base & ~std::uint64_t{63}; start < base + 64 && start < next_; start += 64) {
+      if (start + 64 <= una_) continue;
+      const std::uint64_t from = start > una_ ? start : una_;
+      const std::uint64_t to = start + 64 < next_ ? start + 64 : next_;
+      if (from < base || to > base + 64) continue;
+      Tick& reported = pool[slots_[index(start)]].reported;
+      if (reported < evidence) reported = evidence;
     }
   }
   /// SACKs everything below `end` (which may lie beyond the window).
