@@ -165,7 +165,13 @@ bool parse_options(int argc, char** argv, Options& out, int& exit_code) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    exit_code = app.exit(error);
+    exit_code = error.get_exit_code();
+    if (exit_code == 0) {
+      app.exit(error);
+    } else {
+      // One line with the reason: a client that started us passes on our last one.
+      fmt::print(stderr, "mrc-switch: {} (see mrc-switch --help)\n", error.what());
+    }
     return false;
   }
   out.may_corrupt = app.count("--corrupt") > 0 || !out.uplinks.empty();
