@@ -15,8 +15,8 @@
 namespace mrc::port {
 namespace {
 
-/// A frame, its mbuf and the kernel's headroom share one page. veth itself stops at about the same MTU.
-constexpr std::uint32_t kXdpMtuLimit = 3498;
+/// A frame, its mbuf, both headrooms and the pool's padding share one page.
+constexpr std::uint32_t kXdpMtuLimit = 3440;
 
 class AfXdpPort final : public EthdevPort {
  public:

@@ -5,11 +5,15 @@
 #include <rte_alarm.h>
 #include <rte_log.h>
 #include <rte_random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
+#include <map>
 #include <vector>
 
 #include "datapath/port/control_gate.hpp"
@@ -22,8 +26,8 @@
 namespace mrc::port {
 namespace {
 
-constexpr std::uint64_t kRetryMicroseconds = 200'000;  ///< nobody is there
-constexpr std::uint64_t kNextMicroseconds = 2'000;     ///< another port of ours waits for its turn
+constexpr std::uint64_t kLookMicroseconds = 20'000;  ///< nothing to do, or nobody there
+constexpr std::uint64_t kNextMicroseconds = 2'000;   ///< another port of ours waits for its turn
 
 class MemifPort final : public EthdevPort {
  public:
@@ -61,45 +65,57 @@ class MemifPort final : public EthdevPort {
   ControlGate::Member member_;
   bool member_added_ = false;
   bool client_ = false;
-  bool live_ = false;  ///< started at least once; written with the gate closed
+  bool counted_ = false;  ///< in paths()
+  bool live_ = false;     ///< started at least once; written with the gate closed
   std::uint64_t channel_ = 0;
   std::string socket_path_;
 };
 
-/// Clients that the alarm connects; guarded by the gate, as is `alarms`.
+/// Clients that the alarm connects; guarded by the gate, as is `alarm_set`.
 std::vector<MemifPort*>& clients() {
   static auto* const list = new std::vector<MemifPort*>;
   return *list;
 }
-int alarms = 0;
+bool alarm_set = false;
+
+/// Ports of this process on a socket path, guarded by the gate. net_memif keeps one socket object a path: whoever
+/// comes first decides whether it listens.
+struct PathUse {
+  int servers = 0, clients = 0;
+};
+std::map<std::string, PathUse>& paths() {
+  static auto* const map = new std::map<std::string, PathUse>;
+  return *map;
+}
 
 void connect_some(void*);
 
+/// One chain of alarms, so that EAL's interrupt thread gets round to accepting between two of them.
 void set_alarm(std::uint64_t microseconds) {
-  if (rte_eal_alarm_set(microseconds, connect_some, nullptr) == 0) ++alarms;
+  if (!alarm_set) alarm_set = rte_eal_alarm_set(microseconds, connect_some, nullptr) == 0;
 }
 
 void connect_some(void*) {
   const ControlGate::Closed closed;
-  --alarms;
-  const DescriptorSnapshot descriptors;
-  // One at a time: the server's backlog is 1, connect() blocks, and the server may be in this very process, where
-  // this thread accepts.
-  bool tried = false;
-  for (std::size_t i = 0; i < clients().size() && !tried; ++i) tried = clients()[i]->connect_if_needed();
-  if (tried) {
-    // The others' turn comes before this one's next.
-    auto& list = clients();
-    std::rotate(list.begin(), list.begin() + 1, list.end());
-  }
-  descriptors.close_on_exec(true);
-  if (!clients().empty() && alarms == 0) set_alarm(tried ? kNextMicroseconds : kRetryMicroseconds);
+  alarm_set = false;
+  // One connection at a time: the server's backlog is 1, connect() blocks, and the server may be in this very
+  // process, where this thread accepts.
+  auto& list = clients();
+  const auto tried = std::ranges::find_if(list, [](MemifPort* port) { return port->connect_if_needed(); });
+  const bool one = tried != list.end();
+  if (one) std::rotate(tried, tried + 1, list.end());  // the others' turn comes first
+  if (!list.empty()) set_alarm(one ? kNextMicroseconds : kLookMicroseconds);
 }
 
 MemifPort::~MemifPort() {
   const ControlGate::Closed closed;
   if (client_) std::erase(clients(), this);
   stop_device();
+  if (counted_) {
+    auto& use = paths()[socket_path_];
+    --(client_ ? use.clients : use.servers);
+    if (use.servers + use.clients == 0) paths().erase(socket_path_);
+  }
   if (member_added_) ControlGate::instance().remove(member_);
 }
 
@@ -107,6 +123,7 @@ bool MemifPort::connect_if_needed() {
   struct stat file {};
   if (ControlGate::channel_alive(channel_)) return false;  // connected, or shaking hands
   if (stat(socket_path_.c_str(), &file) != 0 || !S_ISSOCK(file.st_mode)) return false;
+  const DescriptorSnapshot descriptors;
   // A server that died leaves its socket behind: no error line for each refusal.
   const int logtype = rte_log_register("pmd.net.memif");
   const int level = logtype < 0 ? 0 : rte_log_get_level(static_cast<std::uint32_t>(logtype));
@@ -117,6 +134,7 @@ bool MemifPort::connect_if_needed() {
   if (live_ && ControlGate::newest_channel() != before) channel_ = ControlGate::newest_channel();
   if (logtype >= 0 && level >= 0)
     rte_log_set_level(static_cast<std::uint32_t>(logtype), static_cast<std::uint32_t>(level));
+  descriptors.close_on_exec(true);
   return live_;
 }
 
@@ -145,6 +163,28 @@ Result<void> check_socket(const MemifOptions& options, const std::string& name) 
   return {};
 }
 
+/// A server's path must be free. What a dead server left behind is removed; a live one is reported.
+Result<void> claim_path(const std::string& path, const std::string& name) {
+  const auto found = paths().find(path);
+  if (found != paths().end()) {
+    if (found->second.servers > 0) return {};  // we listen there already, this is one more id
+    return fail(EINVAL,
+                fmt::format("DPDK port {}: a client of this process uses the same path; open the server first", name));
+  }
+  struct stat file {};
+  if (stat(path.c_str(), &file) != 0) return {};
+  const int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const bool dead = S_ISSOCK(file.st_mode) && probe >= 0 &&
+                    connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+                    errno == ECONNREFUSED;
+  if (probe >= 0) close(probe);
+  if (dead && unlink(path.c_str()) == 0) return {};
+  return fail(EADDRINUSE, fmt::format("DPDK port {}: {} is in use by another process, or not a socket", name, path));
+}
+
 Result<void> MemifPort::open(const MemifOptions& options, const std::string& name) {
   if (auto good = check_socket(options, name); !good) return good;
   client_ = !options.server;
@@ -167,6 +207,12 @@ Result<void> MemifPort::open(const MemifOptions& options, const std::string& nam
   // The alarm may not run before the device is whole, nor a peer connect.
   const ControlGate::Closed closed;
   const DescriptorSnapshot descriptors;
+  if (options.server) {
+    if (auto claimed = claim_path(socket_path_, name); !claimed) return claimed;
+  }
+  auto& use = paths()[socket_path_];
+  ++(client_ ? use.clients : use.servers);
+  counted_ = true;
   auto started = start_vdev(setup, arguments);
   descriptors.close_on_exec(false);
   if (!started) return started;

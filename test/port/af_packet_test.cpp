@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// af_packet over veth pairs in a network namespace of the test's own.
+// af_packet over veth pairs, and tap through a bridge, in a network namespace of the test's own.
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <net/if.h>
 #include <poll.h>
+#include <sys/syscall.h>
 
+#include "datapath/port/process.hpp"
 #include "port/ports.hpp"
+#include "port/veth.hpp"
 #include "support/catch.hpp"
 
 using namespace mrc;
@@ -10,20 +16,6 @@ using namespace mrc::port;
 using namespace mrc::port::test;
 
 namespace {
-
-/// A veth pair up with this MTU.
-struct Veth {
-  std::string a, b;
-  Veth(std::string first, std::string second, int mtu) : a(std::move(first)), b(std::move(second)) {
-    const std::string size = " mtu " + std::to_string(mtu);
-    REQUIRE(shell("ip link add " + a + size + " type veth peer name " + b + size) == 0);
-    for (const auto& name : {a, b}) {
-      shell("sysctl -qw net.ipv6.conf." + name + ".disable_ipv6=1");
-      REQUIRE(shell("ip link set " + name + " up") == 0);
-    }
-  }
-  ~Veth() { shell("ip link del " + a); }
-};
 
 std::unique_ptr<Port> open(const std::string& text) {
   EalOptions options;
@@ -108,4 +100,81 @@ TEST_CASE("af_packet's wake descriptor and link state", "[af_packet]") {
     for (const auto& frame : got) fresh = fresh || frame == pattern(b->mac(), a->mac(), 101, 9);
     return fresh;
   }));
+}
+
+TEST_CASE("af_packet without CAP_NET_RAW and on a link that is down says what to do", "[af_packet]") {
+  const Veth veth("pa3", "pb3", 1500);
+  open("pa3").reset();
+  std::string refused;
+  // Capabilities belong to threads: this one gives its own up.
+  std::thread([&] {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2]{};
+    syscall(SYS_capset, &header, data);
+    const auto port = builtin_layer().open(*parse_port("pa3"));
+    if (!port) refused = port.error().text;
+  }).join();
+  REQUIRE_THAT(refused, Catch::Matchers::Contains("CAP_NET_RAW"));
+
+  REQUIRE(shell("ip link set pa3 down") == 0);
+  auto port = builtin_layer().open(*parse_port("pa3"));
+  REQUIRE(!port);
+  REQUIRE_THAT(port.error().text, Catch::Matchers::Contains("is down (ip link set pa3 up)"));
+  REQUIRE(shell("ip link set pa3 up mtu 1000") == 0);
+  port = builtin_layer().open(*parse_port("pa3"));
+  REQUIRE(!port);
+  REQUIRE_THAT(port.error().text, Catch::Matchers::Contains("MTU of 1000"));
+}
+
+TEST_CASE("ports open and close again and again and leave nothing", "[af_packet]") {
+  const Veth veth("pa4", "pb4", 9000);
+  open("pa4").reset();
+  const DescriptorSnapshot descriptors;
+  for (int i = 0; i < 10; ++i) {
+    auto a = open("pa4"), b = open("pb4,framecnt=64");
+    REQUIRE(exchange(*a, *b, {9014}) == "");
+    for (const int descriptor : descriptors.opened_since()) REQUIRE((fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  REQUIRE(descriptors.opened_since().empty());
+}
+
+TEST_CASE("frames of other interfaces from before the bind are not seen", "[af_packet]") {
+  const Veth veth("pa5", "pb5", 1500), noise("na5", "nb5", 1500);
+  auto loud = open("na5");
+  std::atomic<bool> stop{false};
+  std::thread talker([&] {
+    while (!stop) {
+      send_one(*loud, pattern({}, {}, 77, 1));
+      sched_yield();
+    }
+  });
+  std::vector<std::vector<std::byte>> got;
+  for (int i = 0; i < 5; ++i) {
+    auto quiet = open("pa5");
+    for (int k = 0; k < 100; ++k) take(*quiet, got);
+  }
+  stop = true;
+  talker.join();
+  REQUIRE(got.empty());
+}
+
+TEST_CASE("tap ports reach each other through a bridge", "[tap]") {
+  auto a = open("tap:ta0,mac=02:00:00:00:01:01"), b = open("tap:tb0,mac=02:00:00:00:01:02");
+  REQUIRE(a->mac() == MacAddress{2, 0, 0, 0, 1, 1});
+  REQUIRE(shell("ip link add br0 type bridge stp_state 0 forward_delay 0 && ip link set br0 up") == 0);
+  for (const auto* name : {"ta0", "tb0"}) {
+    shell(std::string("sysctl -qw net.ipv6.conf.") + name + ".disable_ipv6=1");
+    REQUIRE(shell(std::string("ip link set ") + name + " master br0 up") == 0);
+  }
+  REQUIRE(eventually([&] { return a->link_up() && b->link_up(); }));
+  // The bridge needs a moment to forward.
+  std::vector<std::vector<std::byte>> got;
+  REQUIRE(eventually([&] { return send_one(*a, pattern(b->mac(), a->mac(), 64, 1)), take(*b, got), !got.empty(); }));
+  usleep(100'000);
+  for (int i = 0; i < 50; ++i) take(*b, got);
+  REQUIRE(exchange(*a, *b, {60, 64, 1000, 1514}) == "");
+  a.reset();
+  b.reset();
+  shell("ip link del br0");
+  REQUIRE(if_nametoindex("ta0") == 0);
 }

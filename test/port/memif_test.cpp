@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // memif between two vdevs of one process and between processes: contents, limits, death of the peer, re-connection.
+#include <fcntl.h>
 #include <csignal>
 #include <filesystem>
 
+#include "datapath/port/process.hpp"
 #include "port/ports.hpp"
 #include "support/catch.hpp"
 
@@ -35,6 +37,16 @@ std::unique_ptr<Port> open(const MemifOptions& options) {
   INFO((port ? "" : port.error().text));
   REQUIRE(port);
   return std::move(*port);
+}
+
+/// This test's binary again, in another process.
+pid_t start_child(const char* role, const std::string& path) {
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/proc/self/exe", "port_e2e", role, path.c_str(), nullptr);
+    _exit(127);
+  }
+  return child;
 }
 
 }  // namespace
@@ -74,5 +86,120 @@ TEST_CASE("memif carries frames of every length unchanged", "[memif]") {
     std::array<TxFrame, 32> slots;
     REQUIRE(server->reserve(slots) == 32);
     server->cancel(slots);
+  }
+}
+
+TEST_CASE("a memif client waits for its server, and comes back after the server was killed", "[memif]") {
+  start();
+  const Folder folder;
+  const std::string path = folder.path + "/b.sock";
+  auto client = open({path, 0, false, 1500, 6});  // nobody is there yet
+  REQUIRE(!client->link_up());
+  REQUIRE(!send_one(*client, pattern({}, {}, 100, 1)));
+  REQUIRE(client->counters().tx_dropped == 1);
+  for (unsigned round = 0; round < 3; ++round) {
+    const pid_t server = start_child("--echo", path);  // finds a dead one's socket in its way from round 1 on
+    REQUIRE(eventually([&] { return client->link_up(); }));
+    const auto sent = pattern({}, {}, 1514, round);
+    std::vector<std::vector<std::byte>> got;
+    // Its first receive gives us buffers, and ours gives it some.
+    REQUIRE(eventually([&] { return take(*client, got), send_one(*client, sent); }));
+    REQUIRE(eventually([&] { return take(*client, got), !got.empty(); }));
+    REQUIRE(got[0] == sent);
+    kill(server, SIGKILL);
+    waitpid(server, nullptr, 0);
+    REQUIRE(eventually([&] { return !client->link_up(); }));
+    std::array<RxFrame, 4> frames;
+    REQUIRE(client->receive(frames) == 0);
+  }
+}
+
+TEST_CASE("a memif server takes one client after the other", "[memif]") {
+  start();
+  const Folder folder;
+  const std::string path = folder.path + "/e.sock";
+  auto server = open({path, 0, true, 1500, 6});
+  for (int round = 0; round < 3; ++round) {
+    auto client = open({path, 0, false, 1500, 6});
+    REQUIRE(eventually([&] { return server->link_up() && client->link_up(); }));
+    REQUIRE(exchange(*server, *client, {64, 1514}) == "");
+    client.reset();
+    REQUIRE(eventually([&] { return !server->link_up(); }));
+  }
+}
+
+TEST_CASE("memif paths in use are reported", "[memif]") {
+  start();
+  const Folder folder;
+  const std::string path = folder.path + "/f.sock";
+  const pid_t child = start_child("--echo", path);
+  REQUIRE(eventually([&] { return std::filesystem::exists(path); }));
+  auto second = builtin_layer().open_memif({path, 0, true, 1500, 6});
+  REQUIRE(!second);
+  REQUIRE_THAT(second.error().text, Catch::Matchers::Contains("in use by another process"));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  auto first = open({path, 0, true, 1500, 6});
+  second = builtin_layer().open_memif({path, 0, true, 1500, 6});
+  REQUIRE(!second);
+  REQUIRE_THAT(second.error().text, Catch::Matchers::Contains("same id"));
+  first.reset();
+  auto client = open({path, 0, false, 1500, 6});
+  second = builtin_layer().open_memif({path, 0, true, 1500, 6});
+  REQUIRE(!second);
+  REQUIRE_THAT(second.error().text, Catch::Matchers::Contains("open the server first"));
+}
+
+TEST_CASE("many memif ports of one process on one socket", "[memif]") {
+  start();
+  const Folder folder;
+  const DescriptorSnapshot descriptors;
+  {
+    std::vector<std::unique_ptr<Port>> servers, clients;
+    for (unsigned id = 0; id < 6; ++id) {
+      servers.push_back(open({folder.path + "/c.sock", id, true, 1500, 6}));
+      clients.push_back(open({folder.path + "/c.sock", id, false, 1500, 6}));
+    }
+    for (unsigned id = 0; id < 6; ++id) {
+      REQUIRE(eventually([&] { return servers[id]->link_up() && clients[id]->link_up(); }));
+      REQUIRE(exchange(*servers[id], *clients[id], {100 + id}) == "");
+    }
+    for (const int descriptor : descriptors.opened_since()) {
+      INFO(descriptor_target(descriptor));
+      REQUIRE((fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0);
+    }
+  }
+  // Nothing is left, neither descriptors nor the listener's socket.
+  REQUIRE(eventually([&] { return descriptors.opened_since().empty(); }));
+  REQUIRE(!std::filesystem::exists(folder.path + "/c.sock"));
+}
+
+TEST_CASE("a peer that is killed while both sides are busy takes the link down and nothing else", "[memif]") {
+  start();
+  const Folder folder;
+  auto server = open({folder.path + "/d.sock", 0, true, 9000, 8});
+  for (int round = 0; round < 8; ++round) {
+    const pid_t child = start_child("--flood", folder.path + "/d.sock");
+    std::size_t received = 0, wrong = 0;
+    const auto poll_server = [&] {
+      std::array<RxFrame, 32> frames;
+      const std::size_t count = server->receive(frames);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto data = frames[i].data;
+        const auto expected = pattern({}, {}, data.size(), std::to_integer<unsigned>(data[0]));
+        wrong += !std::equal(data.begin() + 14, data.end(), expected.begin() + 14);
+      }
+      server->release({frames.data(), count});
+      received += count;
+      std::array<TxFrame, 8> slots;
+      const std::size_t room = server->reserve(slots);
+      for (auto& slot : std::span(slots).first(room)) slot.length = 9000;
+      server->send({slots.data(), room});
+    };
+    REQUIRE(eventually([&] { return poll_server(), received > 2000; }, std::chrono::seconds(20)));
+    kill(child, SIGKILL);
+    REQUIRE(eventually([&] { return poll_server(), !server->link_up(); }));
+    REQUIRE(waitpid(child, nullptr, 0) == child);
+    REQUIRE(wrong == 0);
   }
 }

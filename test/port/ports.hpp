@@ -80,6 +80,37 @@ inline std::string exchange(Port& a, Port& b, const std::vector<std::size_t>& le
   return {};
 }
 
+/// A memif client that sends patterns (seed in the first byte) for 30 s at most.
+inline void flood(const char* path) {
+  if (!builtin_layer().start({})) return;
+  auto port = builtin_layer().open_memif({path, 0, false, 9000, 8});
+  if (!port) return;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (unsigned seed = 0; std::chrono::steady_clock::now() < deadline; ++seed) {
+    auto frame = pattern({}, {}, 60 + seed * 37 % 8900, seed & 0xff);
+    frame[0] = static_cast<std::byte>(seed & 0xff);
+    send_one(**port, frame);
+    std::array<RxFrame, 32> frames;
+    const std::size_t count = (*port)->receive(frames);
+    (*port)->release({frames.data(), count});
+  }
+}
+
+/// A memif server that sends every frame back, for 30 s at most.
+inline void echo(const char* path) {
+  if (!builtin_layer().start({})) return;
+  auto port = builtin_layer().open_memif({path, 0, true, 1500, 6});
+  if (!port) return;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (std::chrono::steady_clock::now() < deadline) {
+    std::array<RxFrame, 32> frames;
+    const std::size_t count = (*port)->receive(frames);
+    for (const auto& frame : std::span(frames).first(count)) send_one(**port, frame.data);
+    (*port)->release({frames.data(), count});
+    sched_yield();
+  }
+}
+
 inline int shell(const std::string& command) {
   return std::system((command + " >/dev/null 2>&1").c_str());
 }
