@@ -143,24 +143,27 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
     }
   }
   if ((c.control & (Flag::kSendProbeReply | Flag::kSendSack)) != 0) {
-    const bool reply = (c.control & Flag::kSendProbeReply) != 0;
+    const bool reply = (c.control & Flag::kSendProbeReply) != 0 || c.probe_reporting;
     wire::Packet p = packet_to(c, wire::Opcode::kSack, c.peer_qpn);
     write_sack(c, p, reply, now);
     finish(c.route, p, ev, plane, 0, true, out);
     ++counters.tx_sack;
     c.unsacked_bytes = 0;
-    if (reply) {
+    if (c.control & Flag::kSendProbeReply) {
       clear(Flag::kSendProbeReply);
       c.reports_left = 64;
+      c.probe_reporting = true;
     }
     if (c.rx.more_reports() && c.reports_left != 0) {
       --c.reports_left;
       c.control |= Flag::kSendSack;
     } else if (c.echo_count != 0) {
+      c.probe_reporting = false;
       c.control |= Flag::kSendSack;
     } else {
       clear(Flag::kSendSack);
       c.reports_left = 0;
+      c.probe_reporting = false;
       // What does not fit into this one is said a little later.
       c.sack_at = c.rx.more_reports() ? now + config.sack_delay : kNever;
       if (c.sack_at != kNever) schedule(id, now);

@@ -42,13 +42,18 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
     if (c.tx.contains(seq)) {
       const TxRecord& record = c.tx.record(segments, seq);
       const bool named = record.ev < c.evs.size() && c.evs.all()[record.ev].value == seth.echoed_ev;
-      if (named) c.evidence = record.sent;
+      if (named) {
+        c.named_seq = seq;
+        c.named_ev = seth.echoed_ev;
+        c.named_sent = record.sent;
+      }
       current = named && !c.tx.acked(segments, seq) && (record.flags & TxRecord::kLinked) != 0;
       if (current) {
         c.echo_match = seq;
         c.sack_rtt = sample_rtt(c, record.sent, p.cc.echoed_timestamp, timestamp_valid, now);
       }
     }
+    if (c.named_seq == seq && c.named_ev == seth.echoed_ev) c.evidence = c.named_sent;
     const bool duplicate = (seth.cc_flags & kSackDuplicate) != 0;
     if (!current && c.suspects + c.blamed_count != 0) spurious(c, seq, seth.echoed_ev, duplicate, now);
     if (seth.mark != wire::EvMark::kNone) {

@@ -52,6 +52,8 @@ void Core::State::new_instance(ConnId id) {
   c.sack_at = kNever;
   c.unsacked_bytes = 0;
   c.echo_count = c.nak_count = c.reports_left = 0;
+  c.probe_reporting = false;
+  c.named_seq = 0;
   c.rcvd_bytes = 0;
   c.planes_heard = c.planes_heard_before = 0;
   c.control_evs_at = Tick{};

@@ -171,7 +171,10 @@ struct Connection {
   std::uint32_t blamed_count = 0;
   std::uint64_t echo_match = UINT64_MAX;  ///< while a SACK is looked at: whose latest transmission it echoes
   Duration sack_rtt{};
-  Tick evidence{};          ///< … and when the latest packet was sent that it says arrived
+  Tick evidence{};              ///< … and when the latest packet was sent that it says arrived
+  std::uint64_t named_seq = 0;  ///< the packet last named, and when it was sent: several reports name it
+  std::uint32_t named_ev = 0;
+  Tick named_sent{};
   bool named_only = false;  ///< … and that packet lies beyond what the SACK reports in full
 
   // --- receiving
@@ -185,6 +188,7 @@ struct Connection {
   std::uint8_t echo_count = 0;
   std::uint8_t reports_left = 0;  ///< further SACKs that the probe's answer still needs
   std::uint8_t nak_count = 0;
+  bool probe_reporting = false;  ///< … they answer the probe too
   Tick echo_arrived{};
   std::array<Echo, 8> echoes{};
   std::array<std::uint16_t, 4> nak{};
