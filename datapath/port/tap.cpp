@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <net/if.h>
+#include <net/if_arp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +23,22 @@ class TapPort final : public EthdevPort {
  public:
   Result<void> open(const PortSpec& spec);
 };
+
+/// The driver gives the kernel's end our own address; a bridge would then keep our frames for itself, and a kernel that
+/// is our peer would talk to itself. So the kernel's end gets another one.
+Result<void> set_kernel_address(const std::string& interface, const MacAddress& ours, const std::string& port) {
+  const int control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request{};
+  interface.copy(request.ifr_name, IFNAMSIZ - 1);
+  request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
+  std::memcpy(request.ifr_hwaddr.sa_data, ours.data(), ours.size());
+  request.ifr_hwaddr.sa_data[0] = static_cast<char>((ours[0] ^ 0x40) | 0x02);
+  const bool done = control >= 0 && ioctl(control, SIOCSIFHWADDR, &request) == 0;
+  const int code = errno;
+  if (control >= 0) close(control);
+  if (done) return {};
+  return fail(code, fmt::format("DPDK port {}: setting the address of {}: {}", port, interface, std::strerror(code)));
+}
 
 Result<void> TapPort::open(const PortSpec& spec) {
   if (if_nametoindex(spec.target.c_str()) != 0)
@@ -45,7 +64,7 @@ Result<void> TapPort::open(const PortSpec& spec) {
   auto started = start_vdev(setup, arguments);
   descriptors.close_on_exec(false);
   if (!started) return fail(started.error().code, started.error().text + " (a tap interface needs CAP_NET_ADMIN)");
-  return {};
+  return set_kernel_address(spec.target, mac_, spec.text);
 }
 
 }  // namespace
