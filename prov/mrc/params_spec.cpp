@@ -112,8 +112,8 @@ std::string set_job_key(std::string_view text, Params& p) {
 
 constexpr ParamSpec kSpecs[] = {
     {"ports",
-     "DPDK ports that this process uses itself, instead of going through mrc-switch: planes separated by commas, "
-     "groups of ports by semicolons; each process takes one free group. See fi_mrc(7) (default: none)",
+     "ports that this process uses itself instead of mrc-switch, one a plane: \"eth1;eth2\"; groups of ports, of which "
+     "each process takes a free one, are separated by |. See fi_mrc(7) (default: none)",
      [](std::string_view t, Params& p) { return set_text(t, p.ports); }},
     {"config", "TOML file that names the fabric and its port groups (default: none)",
      [](std::string_view t, Params& p) { return set_path(t, p.config); }},

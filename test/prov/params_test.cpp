@@ -2,7 +2,9 @@
 // Knobs: every one is read, a bad value is refused with its name and what is allowed.
 #include "params.hpp"
 
+#include <fstream>
 #include <map>
+#include <sstream>
 
 #include "support/catch.hpp"
 
@@ -130,4 +132,22 @@ TEST_CASE("an unknown variable is told, with the nearest name") {
   CHECK(told[0].find("FI_MRC_PORT,") != std::string::npos);
   CHECK(told[0].find("FI_MRC_PORTS?") != std::string::npos);
   CHECK(told[1].find("FI_MRC_CONNECT_TIMEOUT?") != std::string::npos);
+}
+
+TEST_CASE("the man page has every knob, and no other") {
+  std::ifstream file(MRC_MAN_PAGE);
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string page = text.str();
+  REQUIRE_FALSE(page.empty());
+  for (const ParamSpec& spec : param_specs()) {
+    INFO(spec.name);
+    CHECK(page.find('*' + variable_of(spec.name) + '*') != std::string::npos);
+  }
+  for (std::size_t at = page.find("*FI_MRC_"); at != std::string::npos; at = page.find("*FI_MRC_", at + 1)) {
+    const std::string name = page.substr(at + 1, page.find('*', at + 1) - at - 1);
+    const char* entry = name.c_str();
+    INFO(name);
+    CHECK(unknown_variables({&entry, 1}).empty());
+  }
 }
