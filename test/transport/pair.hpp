@@ -234,6 +234,19 @@ struct Net {
       [](unsigned, unsigned, std::uint8_t, std::uint32_t, Tick) { return true; };
   /// Frames that a plane does not carry.
   std::function<bool(std::uint8_t plane, std::size_t size)> too_long = [](std::uint8_t, std::size_t) { return false; };
+  /// Sees every frame that sets out.
+  std::function<void(unsigned to, const std::vector<std::byte>&)> seen;
+  void inject(unsigned to, std::uint8_t plane, std::vector<std::byte> bytes, Duration after) {
+    frames.push({now + after, serial++, to, plane, std::move(bytes)});
+  }
+  /// Successful writes have their bytes in place (nothing is said about the others).
+  bool sane() const {
+    return std::all_of(writes.begin(), writes.end(), [&](const Write& w) {
+      const auto it = nodes[w.from]->done.find(w.cookie);
+      return it == nodes[w.from]->done.end() || it->second[0] != Status::kOk ||
+             std::memcmp(nodes[w.from]->source.data() + w.source, nodes[w.to]->target.data() + w.va, w.length) == 0;
+    });
+  }
   /// May change the bytes of a frame on its way (fuzzing).
   std::function<void(std::vector<std::byte>&)> mangle;
 
@@ -323,6 +336,7 @@ struct Net {
       ++lost_frames;  // a corrupted one is dropped by the iCRC's check
       return;
     }
+    if (seen) seen(to, bytes);
     if (mangle) mangle(bytes);
     bool trimmed = wire::is_write(parsed.bth.opcode) && random.chance(config.trim);
     Tick at = now + config.delay;
