@@ -40,8 +40,9 @@ TEST_CASE("random bytes") {
   REQUIRE(net.nodes[1]->placed_total == 1000);
 }
 
-/// Headers that came through the iCRC wrongly, or were forged by somebody who sees our packets: control packets only,
-/// for such a forger may write what he likes by design. Contents must stay right; connections may fail, once.
+/// Headers that came through the iCRC wrongly, or were forged by somebody who sees our packets. A forged SACK
+/// acknowledges what did not arrive, by design of the protocol: then only the promise of one event a write is left.
+/// Without SACKs contents must stay right; connections may fail.
 TEST_CASE("mutated control packets beside the real ones") {
   NetConfig c;
   c.seed = seed_from_environment(52);
@@ -49,6 +50,7 @@ TEST_CASE("mutated control packets beside the real ones") {
   c.loss = 0.01;
   c.core.peer_timeout = seconds(2);
   c.core.connect_timeout = seconds(2);
+  const bool sacks = GENERATE(false, true);
   for (int round = 0; round < 6; ++round) {
     ++c.seed;
     Net net(c);
@@ -57,8 +59,9 @@ TEST_CASE("mutated control packets beside the real ones") {
     net.seen = [&](unsigned to, const std::vector<std::byte>& frame) {
       wire::Packet p;
       if (wire::parse(frame, c.core.wire, p) != wire::ParseError::kNone || wire::is_write(p.bth.opcode)) return;
+      if (!sacks && p.bth.opcode == wire::Opcode::kSack) return;
       if (sent.frames.size() < 4000) sent.frames.push_back(frame);
-      if (!random.chance(0.3)) return;
+      if (!random.chance(sacks ? 0.3 : 1)) return;
       auto copy = sent.frames[random.below(static_cast<std::uint32_t>(sent.frames.size()))];
       mutate(copy, random);
       net.inject(to, static_cast<std::uint8_t>(random.below(4)), copy, microseconds(random.below(200)));
@@ -69,7 +72,7 @@ TEST_CASE("mutated control packets beside the real ones") {
     }
     REQUIRE(net.run_all(seconds(30)));
     for (const auto& w : net.writes) REQUIRE(net.nodes[w.from]->done[w.cookie].size() == 1);
-    REQUIRE(net.sane());
+    if (!sacks) REQUIRE(net.sane());
   }
 }
 
