@@ -144,8 +144,8 @@ Drop Forwarder::from_member(Member& from, unsigned plane, std::span<std::byte> f
     }
     return Drop::kNone;
   }
-  wire::Ipv6Address next_hop;
-  std::memcpy(next_hop.bytes.data(), headers.inner + 24, 16);
+  wire::Ipv6Address next_hop = options_.gateway;
+  if (next_hop == wire::Ipv6Address{}) std::memcpy(next_hop.bytes.data(), headers.inner + 24, 16);
   if (!uplinks_->address(plane, frame, next_hop, now)) return Drop::kNoNeighbour;
   for (unsigned copy = 0; copy < transit.copies; ++copy) stage(uplinks_->output(plane), frame);
   return Drop::kNone;

@@ -37,6 +37,10 @@ void run(const soft::Options& options, soft::Forwarder& forwarder, soft::Server&
   constexpr unsigned kSpins = 200, kControlEvery = 64;
   Tick busy_at = control::monotonic_now();
   unsigned idle = 0, rounds = 0;
+  // The last look before sleeping may have been a false "empty": memif ports give nothing while DPDK's control thread
+  // is at work. So the first sleep is short, and each further one twice as long.
+  constexpr std::int64_t kFirstSleep = 5, kLongestSleep = 1000;  // ms
+  std::int64_t sleep_ms = kFirstSleep;
   // An uplink that cannot wake us is looked at every millisecond.
   bool uplink_wakes = true;
   if (auto* uplinks = forwarder.uplinks()) {
@@ -49,6 +53,7 @@ void run(const soft::Options& options, soft::Forwarder& forwarder, soft::Server&
     if (busy) {
       busy_at = now;
       idle = 0;
+      sleep_ms = kFirstSleep;
       continue;
     }
     if (++idle < kSpins) {
@@ -63,7 +68,8 @@ void run(const soft::Options& options, soft::Forwarder& forwarder, soft::Server&
     now = control::monotonic_now();
     if (!forwarder.pass(now)) {
       const std::int64_t wait_ms = (forwarder.next_due(now) - now).ns / 1000000;
-      server.poll(static_cast<int>(std::clamp<std::int64_t>(wait_ms, 0, uplink_wakes ? 1000 : 1)));
+      server.poll(static_cast<int>(std::clamp<std::int64_t>(wait_ms, 0, uplink_wakes ? sleep_ms : 1)));
+      sleep_ms = std::min(2 * sleep_ms, kLongestSleep);
     }
     server.announce_sleep(false);
     idle = 0;

@@ -61,6 +61,14 @@ Result<std::uint32_t> parse_ipv4(const std::string& text) {
   return ntohl(address.s_addr);
 }
 
+Result<wire::Ipv6Address> parse_ipv6(const std::string& text) {
+  wire::Ipv6Address address;
+  if (::inet_pton(AF_INET6, text.c_str(), address.bytes.data()) != 1) {
+    return fail(EINVAL, fmt::format("'{}' is no IPv6 address", text));
+  }
+  return address;
+}
+
 Result<path::Location> parse_location(const std::string& text) {
   const auto slash = text.find('/');
   if (slash != std::string::npos) {
@@ -151,6 +159,9 @@ bool parse_options(int argc, char** argv, Options& out, int& exit_code) {
   app.add_option_function<std::string>("--location", checked(out.location, parse_location),
                                        "where this machine sits in the real fabric (with --uplink)")
       ->type_name("T0/NIC");
+  app.add_option_function<std::string>("--gateway", checked(out.gateway, parse_ipv6),
+                                       "next hop of the uplinks (default: destinations are on link)")
+      ->type_name("IPV6");
   app.add_flag("--srv6", out.uplink_srv6, "the real fabric forwards by uSID (default: plain IPv6)");
   app.add_flag("--stay", out.stay, "do not leave 5 s after the last client");
   app.add_flag("--autostarted", out.autostarted, "started by a client: log to the place it prepared");

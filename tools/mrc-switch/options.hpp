@@ -35,6 +35,7 @@ struct Options {
   std::vector<RemoteRoute> routes;
   path::Location location{};  ///< ours in the real fabric
   bool uplink_srv6 = false;
+  wire::Ipv6Address gateway{};  ///< next hop of all uplinks; zero: destinations are on link
   bool stay = false;
   bool autostarted = false;
   Duration leave_after = seconds(5);
@@ -51,6 +52,7 @@ bool parse_options(int argc, char** argv, Options& out, int& exit_code);
 Result<RemoteRoute> parse_route(const std::string& text);
 Result<path::Location> parse_location(const std::string& text);
 Result<std::uint32_t> parse_ipv4(const std::string& text);
+Result<wire::Ipv6Address> parse_ipv6(const std::string& text);
 /// "50us", "2ms", "1s", "300ns"; a bare number is microseconds.
 Result<Duration> parse_duration(const std::string& text);
 
