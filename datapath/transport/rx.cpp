@@ -17,7 +17,7 @@ void Core::State::heard(Connection& c, std::uint8_t plane) {
 }
 
 void Core::State::receive(const RxPacket& packet, Tick now) {
-  wire::Packet p;
+  wire::Packet& p = parsed;
   const wire::ParseError error = wire::parse(packet.l3, config.wire, p);
   if (error != wire::ParseError::kNone) {
     ++counters.rx_malformed[static_cast<std::size_t>(error)];
@@ -116,7 +116,7 @@ void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick n
   write.message_length = p.reth.length;
   write.msn = p.meth.msn;
   write.has_imm = wire::has_imm(p.bth.opcode);
-  write.imm = p.imm.value;
+  write.imm = write.has_imm ? p.imm.value : 0;
   write.payload = p.payload;
   ++counters.rx_data;
   if (c.phase == Connection::Phase::kOpen || c.phase == Connection::Phase::kClosing) {

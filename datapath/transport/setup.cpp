@@ -264,6 +264,7 @@ void Core::State::learn_peer(ConnId id, const wire::InitBody& body, std::uint32_
   const std::uint64_t window =
       config.window_bytes != 0 ? config.window_bytes : std::uint64_t{config.window} * std::max(c.mtu, kBaseMtu);
   c.cc = FixedWindow(window);
+  make_template(c);
 }
 
 void Core::State::peer_knows(ConnId id, Tick now) {

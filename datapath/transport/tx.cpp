@@ -3,10 +3,25 @@
 // A packet is described, never copied: {header, source, offset, length}; a retransmission is made anew from the
 // message.
 #include <algorithm>
+#include <cstring>
 
 #include "mrc/transport/state.hpp"
 
 namespace mrc::transport {
+namespace {
+
+void store16(std::byte* p, std::uint16_t value) {
+  p[0] = static_cast<std::byte>(value >> 8);
+  p[1] = static_cast<std::byte>(value);
+}
+
+template <class Header>
+std::byte* put(const Header& header, std::byte* p) {
+  header.encode(std::span<std::byte, Header::kSize>(p, Header::kSize));
+  return p + Header::kSize;
+}
+
+}  // namespace
 
 bool Core::State::window_open(const Connection& c) const {
   return c.tx.span() < std::min(config.window, c.peer_window);
@@ -101,21 +116,79 @@ void Core::State::emit_data(ConnId id, std::uint64_t seq, const path::EvSet::Pic
   using wire::Opcode;
   const Opcode end = first ? (m.request.has_imm ? Opcode::kWriteOnlyImm : Opcode::kWriteOnly)
                            : (m.request.has_imm ? Opcode::kWriteLastImm : Opcode::kWriteLast);
-  wire::Packet p = packet_to(c, last ? end : first ? Opcode::kWriteFirst : Opcode::kWriteMiddle, c.peer_qpn);
-  p.inner.traffic_class = static_cast<std::uint8_t>(
-      (again ? config.wire.dscp.trimmable_retx : config.wire.dscp.trimmable) << 2 | wire::kEcnEct0);
-  p.bth.psn = static_cast<std::uint32_t>(seq) & wire::kPsnMask;
-  p.bth.ack_request = ask;
-  p.bth.retransmit = again;
-  p.bth.timestamp = true;
-  p.meth = {m.rqmsn, m.msn};
-  p.tseth.timestamp = wire_timestamp(now);
-  p.reth = {m.request.va + offset, m.request.rkey, m.request.length};
-  p.imm.value = m.request.imm;
-  finish(c.route, p, pick.ev, pick.plane, length, false, out);
+  const Opcode op = last ? end : first ? Opcode::kWriteFirst : Opcode::kWriteMiddle;
+  out.header_length = data_headers(c, op, pick.ev, length, again, out.header);
+  std::byte* p = out.header.data() + c.template_length;
+  wire::Bth bth;
+  bth.opcode = op;
+  bth.pad = static_cast<std::uint8_t>(wire::pad_of(length));
+  bth.dest_qpn = c.peer_qpn;
+  bth.ack_request = ask;
+  bth.retransmit = again;
+  bth.timestamp = true;
+  bth.psn = static_cast<std::uint32_t>(seq) & wire::kPsnMask;
+  p = put(bth, p);
+  p = put(wire::Meth{m.rqmsn, m.msn}, p);
+  p = put(wire::Tseth{wire_timestamp(now), 0}, p);
+  p = put(wire::Reth{m.request.va + offset, m.request.rkey, m.request.length}, p);
+  if (wire::has_imm(op)) put(wire::ImmDt{m.request.imm}, p);
+  out.plane = pick.plane;
+  out.control = false;
+  out.outer = c.route.mode == path::RouteMode::kSrv6;
+  out.icrc = config.wire.icrc;
+  out.padding = 0;
+  out.hop = c.route.hop;
+  out.destination = c.remote;
   out.source = length == 0 ? nullptr : m.request.source;
   out.offset = m.request.source_offset + offset;
   out.length = length;
+}
+
+/// IPv6 and UDP headers of data packets, but for what differs from packet to packet.
+void Core::State::make_template(Connection& c) const {
+  wire::Packet p = packet_to(c, wire::Opcode::kWriteOnly, c.peer_qpn);
+  p.has_outer = c.route.mode == path::RouteMode::kSrv6;
+  p.outer.source = c.route.outer_source;
+  std::array<std::byte, wire::kMaxHeaders> headers{};
+  [[maybe_unused]] const std::size_t written = wire::write_headers(p, 0, config.wire, headers);
+  assert(written != 0);
+  c.template_length = (p.has_outer ? 40 : 0) + 48;
+  std::memcpy(c.headers.data(), headers.data(), c.template_length);
+}
+
+/// Copies the template and patches class, flow label, lengths, source port and the uSIDs. Returns all headers' length.
+std::uint16_t Core::State::data_headers(const Connection& c, wire::Opcode op, std::uint32_t ev, std::uint32_t length,
+                                        bool again, std::span<std::byte> out) const {
+  std::byte* const start = out.data();
+  std::memcpy(start, c.headers.data(), c.headers.size());
+  const std::size_t extensions = wire::Bth::kSize + wire::Meth::kSize + wire::Tseth::kSize + wire::Reth::kSize +
+                                 (wire::has_imm(op) ? wire::ImmDt::kSize : 0);
+  const std::size_t udp_length =
+      wire::UdpHeader::kSize + extensions + length + wire::pad_of(length) + (config.wire.icrc ? wire::kIcrcSize : 0);
+  const auto high = static_cast<std::uint16_t>(ev >> 16);
+  const auto low = static_cast<std::uint16_t>(ev);
+  const bool high_in_port = config.wire.ev_split == wire::EvSplit::kHighInPort;
+  const std::uint16_t port = high_in_port ? high : low;
+  const std::uint16_t label = high_in_port ? low : high;
+  const unsigned traffic_class =
+      (again ? config.wire.dscp.trimmable_retx : config.wire.dscp.trimmable) * 4u + wire::kEcnEct0;
+  const auto ipv6 = [&](std::byte* p, std::size_t payload) {
+    p[0] = static_cast<std::byte>(0x60 | traffic_class >> 4);
+    p[1] = static_cast<std::byte>((traffic_class & 0xf) << 4);
+    store16(p + 2, label);
+    store16(p + 4, static_cast<std::uint16_t>(payload));
+  };
+  std::byte* inner = start;
+  if (c.route.mode == path::RouteMode::kSrv6) {
+    ipv6(start, 40 + udp_length);
+    const wire::Ipv6Address carrier = c.route.outer_destination(ev);
+    std::memcpy(start + 24, carrier.bytes.data(), 16);
+    inner = start + 40;
+  }
+  ipv6(inner, udp_length);
+  store16(inner + 40, port);
+  store16(inner + 44, static_cast<std::uint16_t>(udp_length));
+  return static_cast<std::uint16_t>(c.template_length + extensions);
 }
 
 /// Writes the headers and fills in what every packet has.

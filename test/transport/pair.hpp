@@ -331,6 +331,10 @@ struct Net {
     INFO("sent packet: " << wire::to_string(error));
     REQUIRE(error == wire::ParseError::kNone);
     REQUIRE(bytes.size() <= config.mtu);
+    // The header that the core patches together is the one that the writer writes.
+    std::array<std::byte, wire::kMaxHeaders> again{};
+    const std::size_t length = wire::write_headers(parsed, parsed.payload.size(), config.core.wire, again);
+    REQUIRE(std::memcmp(again.data(), bytes.data(), length) == 0);
     if (too_long(p.plane, bytes.size()) || !passes(n.index, to, p.plane, parsed.ev, now) ||
         random.chance(config.loss) || random.chance(config.corrupt)) {
       ++lost_frames;  // a corrupted one is dropped by the iCRC's check

@@ -143,6 +143,8 @@ struct Connection {
   std::array<PathProbe, 8> probes{};
 
   // --- sending
+  std::array<std::byte, 88> headers{};          ///< of data packets: [outer,] inner, UDP
+  std::uint8_t template_length = 0;
   TxWindow tx{};
   IndexQueue queue{}, urgent{};  ///< messages with packets not yet sent
   std::uint32_t first_message = kNone, last_message = kNone;

@@ -96,6 +96,7 @@ struct Core::State {
   Limits limits;
   Random random;
   Counters counters{};
+  wire::Packet parsed{};  ///< the packet being looked at: too large to be cleared for each
   std::uint64_t hash_key = 0;
   std::uint32_t index_bits = 0;
   std::uint32_t links_up = UINT32_MAX;  ///< bit p: plane p's link is up
@@ -228,6 +229,9 @@ struct Core::State {
   enum class Sent : std::uint8_t { kPacket, kNothing, kNoRoom };
   Sent send_data(ConnId id, TxPacket& out, std::uint32_t room, Tick now);
   wire::Packet packet_to(const Connection& c, wire::Opcode op, std::uint32_t qpn) const;
+  void make_template(Connection& c) const;
+  std::uint16_t data_headers(const Connection& c, wire::Opcode op, std::uint32_t ev, std::uint32_t length, bool again,
+                             std::span<std::byte> out) const;
   void emit_data(ConnId id, std::uint64_t seq, const path::EvSet::Pick& pick, TxPacket& out, Tick now);
 
   // --- control_tx.cpp
