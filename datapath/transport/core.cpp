@@ -220,6 +220,7 @@ void Core::on_rx(std::span<const RxPacket> burst, Tick now) {
 std::size_t Core::poll_tx(std::span<TxPacket> out, std::span<std::uint16_t> plane_room, Tick now) {
   State& s = *state_;
   s.enter(now);
+  if (s.grace_loops != 0) --s.grace_loops;
   std::uint32_t room = 0;
   for (std::size_t p = 0; p < plane_room.size() && p < path::kMaxPlanes; ++p) {
     if (plane_room[p] != 0) room |= 1u << p;
@@ -302,6 +303,7 @@ void Core::on_deadline(Tick now) {
     if (when <= now) when = now + nanoseconds(1);
     s.timers.set(id, when);
   }
+  if (!s.in_grace(now)) s.grace_used = false;
 }
 
 std::size_t Core::poll_events(std::span<Event> out) {

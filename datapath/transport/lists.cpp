@@ -84,7 +84,11 @@ void Core::State::enter(Tick now) {
   const Tick due = std::max(timers.next(), last_call);
   if (due < now && now - due > kStall) {
     stalled_at = now;
-    grace_until = now + kStallGrace;
+    if (!grace_used) {
+      grace_used = true;
+      grace_loops = kStallLoops;
+      grace_until = now + kStallGrace;
+    }
     elapsed = due - last_call;
   }
   active += elapsed.ns;
@@ -104,7 +108,7 @@ Tick Core::State::deadline(const Connection& c, Tick now) const {
       if (!plane.suspects.empty()) loss = std::min(loss, suspects[plane.suspects.head].sent + age);
     }
   }
-  at = std::min(at, std::max(loss, grace_until));
+  at = std::min(at, in_grace(now) ? std::max(loss, grace_until) : loss);
   if (c.messages != 0) {
     at = std::min(at, now + Duration{std::max<std::int64_t>(config.peer_timeout.ns - (active - c.silent_since), 0)});
   }
@@ -133,7 +137,7 @@ void Core::State::expire(ConnId id, Tick now) {
   if (c.mtu_next <= now) mtu_probe_due(id, now);
   const Tick probe = c.evs.next_probe();
   if (probe <= now && probe < c.last_activity + seconds(1)) want_control(id, Connection::kSendEvProbe);
-  if (now < grace_until) return;
+  if (in_grace(now)) return;
   loss_timers(id, now);
 }
 
@@ -141,7 +145,7 @@ void Core::State::settle(ConnId id, Tick now) {
   Connection& c = connections[id];
   if (c.phase == Connection::Phase::kFree) return;
   if (c.phase == Connection::Phase::kOpen && c.peer_knows_us) {
-    if (now >= grace_until) {
+    if (!in_grace(now)) {
       if (c.inflight_packets != 0) detect_losses(id, now);
       if (c.suspects != 0) judge_suspects(id, now);
     }

@@ -8,7 +8,9 @@ namespace mrc::transport {
 
 Duration Core::State::sample_rtt(Connection& c, Tick sent, std::uint16_t echoed_timestamp, bool timestamp_valid,
                                  Tick now) {
-  if (sent < stalled_at) return Duration{-1};  // we were not there to receive the answer
+  // We were not there to receive the answer. A driver that is always late measures what it can.
+  if (sent < stalled_at && ++c.samples_discarded < 16) return Duration{-1};
+  c.samples_discarded = 0;
   Duration rtt = now - sent;
   if (timestamp_valid) {
     const auto residence = static_cast<std::uint16_t>(echoed_timestamp - wire_timestamp(sent));

@@ -168,6 +168,21 @@ TEST_CASE("the process computes while packets wait") {
   REQUIRE(net.core(0).counters().tx_retransmit == again);
 }
 
+TEST_CASE("a driver that is always late still retransmits") {
+  NetConfig c = config(28);
+  c.loss = 0.05;
+  Net net(c);
+  for (int i = 0; i < 10; ++i) REQUIRE(net.write(0, 1, 60000) == Status::kOk);
+  std::function<void()> nap = [&] {
+    // One round of the loop, then 5 ms in which others have the core.
+    net.nodes[0]->stalled_until = net.now + milliseconds(5);
+    net.at(net.now + milliseconds(5) + nanoseconds(1), nap);
+  };
+  nap();
+  REQUIRE(net.run_all(seconds(5)));
+  net.check();
+}
+
 TEST_CASE("an MTU that one plane does not carry") {
   NetConfig c = config(27);
   c.mtu = 9000;

@@ -143,7 +143,7 @@ struct Connection {
   std::array<PathProbe, 8> probes{};
 
   // --- sending
-  std::array<std::byte, 88> headers{};          ///< of data packets: [outer,] inner, UDP
+  std::array<std::byte, 88> headers{};  ///< of data packets: [outer,] inner, UDP
   std::uint8_t template_length = 0;
   TxWindow tx{};
   IndexQueue queue{}, urgent{};  ///< messages with packets not yet sent
@@ -158,6 +158,7 @@ struct Connection {
   Rtt rtt{};
   Tick high_sent{};  ///< latest send time of anything that was SACKed
   bool any_sacked = false;
+  std::uint8_t samples_discarded = 0;
   std::uint8_t backoff = 0;
   std::uint8_t tail_probes = 0;
   std::uint16_t gap = 0;  ///< packets of one plane until a gap is retransmitted, adaptive

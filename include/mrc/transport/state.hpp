@@ -21,6 +21,7 @@ inline constexpr std::uint32_t kBaseMtu = 1024;
 inline constexpr Duration kStall = milliseconds(2);
 /// … and may look at what arrived meanwhile for this long before anything is declared lost.
 inline constexpr Duration kStallGrace = milliseconds(1);
+inline constexpr std::uint8_t kStallLoops = 8;
 
 /// SETH.cc_flags, this project's use: CC_STATE's timestamp counts; the packet named had arrived before.
 inline constexpr std::uint8_t kSackTimestamp = 1;
@@ -130,6 +131,9 @@ struct Core::State {
   bool called = false;
   Tick stalled_at{};  ///< packets sent before this give no RTT sample
   Tick grace_until{};
+  std::uint8_t grace_loops = 0;  ///< rounds of the driver's loop that the grace still lasts
+  bool grace_used = false;       ///< no second grace before the timers ran: a slow driver must still retransmit
+  bool in_grace(Tick now) const { return grace_loops != 0 && now < grace_until; }
   Tick tokens_at{};
   std::uint32_t tokens = 64;  ///< kNoEndpoint answers that may be sent
 
