@@ -172,7 +172,9 @@ struct Net {
       if (done()) return true;
       Tick next = frames.empty() ? kNever : frames.top().at;
       for (auto& n : nodes) {
-        if (n->alive) next = std::min(next, std::max(n->core->next_deadline(), n->stalled_until));
+        if (!n->alive) continue;
+        next = std::min(next, std::max(n->core->next_deadline(), n->stalled_until));
+        if (n->stalled_until > now && !n->core->idle()) next = std::min(next, n->stalled_until);
       }
       if (!timed.empty()) next = std::min(next, timed.begin()->first);
       if (next == kNever || next > end) {
