@@ -93,13 +93,15 @@ ssize_t Endpoint::transmit(msg::Transmit& t, fi_addr_t address) {
   int error = 0;
   t.peer = peer(address, &error);
   if (t.peer == nullptr) return error;
-  const int status = messenger_->transmit(t);
+  // The queue has room for every outstanding operation beyond its size; unread completions must not add up besides.
+  const bool full = t.signal && tx_cq_ != nullptr && !tx_cq_->room();
+  const int status = full ? -FI_EAGAIN : messenger_->transmit(t);
   if (status == -FI_EAGAIN) engine_.progress_locked();
   return status;
 }
 
 ssize_t Endpoint::receive(const msg::Receive& r) {
-  const int status = messenger_->receive(r);
+  const int status = room() ? messenger_->receive(r) : -FI_EAGAIN;
   if (status == -FI_EAGAIN) engine_.progress_locked();
   return status;
 }

@@ -11,6 +11,7 @@ namespace mrc::prov::msg {
 using transport::Placement;
 
 Placement Messenger::place(const transport::RxWrite& w) {
+  if (w.conn == transport::kNoId) return Placement::kRefused;  // more peers than there is room for
   placing_ = true;
   const auto result = w.rkey == kMailboxRkey ? place_mail(w) : place_direct(w);
   placing_ = false;
@@ -159,6 +160,7 @@ void Messenger::drain(Peer& p) {
     slot = nullptr;
     if (chunk != nullptr) chunks_.give(chunk);
     ++p.rx_next;
+    moved_ = true;
   }
 }
 

@@ -390,7 +390,7 @@ void Messenger::on_event(const transport::Event& event) {
 
 bool Messenger::on_progress() {
   ++pass_;
-  bool worked = false;
+  moved_ = false;
   if (!pending_targets_.empty()) {
     List<TargetOp, &TargetOp::pending> again;
     again.swap(pending_targets_);
@@ -414,7 +414,6 @@ bool Messenger::on_progress() {
         if (p.stalled) mark(p);
       }
       flush(p);
-      worked = true;
     }
   }
   if (reset_seen_) {  // the events of this pass have all come
@@ -422,7 +421,7 @@ bool Messenger::on_progress() {
       if (p) p->resets_ahead = 0;
     reset_seen_ = false;
   }
-  return worked;
+  return moved_;
 }
 
 bool Messenger::unsent() const {

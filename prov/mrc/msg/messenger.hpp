@@ -201,6 +201,7 @@ class Messenger {
   Host& host_;
   Random random_;
   bool placing_ = false;
+  bool moved_ = false;       ///< something was posted or taken in since the pass began
   bool reset_seen_ = false;  ///< some peer has resets_ahead
   std::uint64_t pass_ = 1;
   Statistics statistics_{};

@@ -157,6 +157,7 @@ transport::Status Messenger::post_mail(Peer& p, Mail& m) {
     ++p.mail_sequence;
     ++p.mails_in_flight;
     ++statistics_.mails;
+    moved_ = true;
   }
   return status;
 }
@@ -231,6 +232,7 @@ void Messenger::post_data(Peer& p, TxOp& op) {
     }
     op.posted += w.length;
     ++op.refs;
+    moved_ = true;
   }
   op.queue.unlink();
   finish_if_done(op);

@@ -220,6 +220,7 @@ void Messenger::advance(TargetOp& t) {
     }
     t.posted += w.length;
     ++t.refs;
+    moved_ = true;
   }
   if (t.posted == t.length && t.refs == 0) finish_target(t);
 }
