@@ -9,7 +9,7 @@ namespace mrc::engine {
 namespace {
 
 constexpr Duration kBlindPoll = milliseconds(1);  ///< where a port has nothing to wake us with
-constexpr Duration kNap = milliseconds(1);
+constexpr Duration kNap = milliseconds(4);  ///< packets end it early where ports can wake us
 
 }  // namespace
 
