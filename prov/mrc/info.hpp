@@ -33,8 +33,6 @@ inline constexpr std::uint64_t kTxOpFlags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
 inline constexpr std::uint64_t kRxOpFlags = FI_COMPLETION | FI_MULTI_RECV;
 inline constexpr std::uint64_t kMessageOrder = FI_ORDER_SAS;
-/// Registration modes that mrc does not need, and keeps to when asked.
-inline constexpr int kMrModes = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 inline constexpr std::size_t kMaxMessage = std::size_t{1} << 48;
 inline constexpr std::size_t kIovLimit = 8;
 

@@ -21,6 +21,7 @@ Objects::Objects(int mr_mode, std::uint32_t addr_format) {
   hints->addr_format = addr_format;
   info = get_info(hints.get());
   REQUIRE(info != nullptr);
+  info->domain_attr->mr_mode = mr_mode;  // an application may tighten what it got
   fid_fabric* raw_fabric = nullptr;
   REQUIRE(prov::open_fabric(info->fabric_attr, &raw_fabric, nullptr) == 0);
   fabric.reset(raw_fabric);
