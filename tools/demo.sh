@@ -71,7 +71,7 @@ fi
 # The environment of a fresh login, plus what mrc needs here: where the provider and its switch lie.
 run() {
   (cd "$work/tmp" && "${as_user[@]}" env -i PATH="$PATH" HOME="$work/tmp" TMPDIR="$work/tmp" LANG=C.UTF-8 \
-    FI_PROVIDER_PATH="$work/lib" FI_MRC_SWITCH="$work/bin/mrc-switch" FI_LOG_LEVEL="${FI_LOG_LEVEL:-warn}" \
+    FI_PROVIDER_PATH="$work/lib" FI_MRC_SWITCH="$work/bin/mrc-switch" FI_LOG_LEVEL="${FI_LOG_LEVEL:-warn}" FI_LOG_PROV="${FI_LOG_PROV:-mrc}" \
     OMPI_MCA_rmaps_base_oversubscribe=1 "$@")
 }
 mpi() {
@@ -88,7 +88,7 @@ say "4/5 collectives over 4 ranks, every element checked"
 mpi 4 "$work/bin/mpi_collectives" 2 || die "the collectives failed"
 
 say "5/5 a transfer of ${seconds} s between 2 ranks; plane $plane is cut after a third of it and restored after two"
-run python3 "$work/bin/watch.py" --switch "$work/bin/mrc-switch" --seconds "$seconds" --plane "$plane" \
+run "$([ -x /usr/bin/python3 ] && echo /usr/bin/python3 || echo python3)" "$work/bin/watch.py" --switch "$work/bin/mrc-switch" --seconds "$seconds" --plane "$plane" \
   --csv "$work/tmp/planes.csv" --picture "$work/tmp/planes.png" --table "$work/tmp/table.txt" -- \
   mpirun --oversubscribe --mca op ^avx --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include mrc \
   -n 2 "$work/bin/mpi_transfer" "$seconds" || die "the transfer failed"

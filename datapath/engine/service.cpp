@@ -59,6 +59,8 @@ void EngineImpl::serve() {
       } else {
         service_wait_.set_timer(std::max(until - clock_->now(), kShortest));
       }
+      // serve_once() may have swallowed the kick that came with it.
+      if (service_stop_.load()) break;
       service_wait_.wait(nanoseconds(-1));
       // Both were asleep on the same news: the application goes first.
       if (app_sleeps) service_wait_.pause(kWatch);

@@ -9,11 +9,13 @@ SOURCE=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
 E2E=$SOURCE/test/e2e
 WORK=$(mktemp -d "/tmp/mrc-e2e.XXXXXX")
 SWITCH=$BUILD/tools/mrc-switch/mrc-switch
+# Debian's python3, which has Debian's scapy; another one may come first in PATH.
+PYTHON=$([ -x /usr/bin/python3 ] && echo /usr/bin/python3 || echo python3)
 PIDS=()
 
 export FI_PROVIDER_PATH=$BUILD/prov/mrc
 export FI_MRC_SWITCH=$SWITCH
-export FI_LOG_LEVEL=${FI_LOG_LEVEL:-warn}
+export FI_LOG_LEVEL=${FI_LOG_LEVEL:-warn} FI_LOG_PROV=${FI_LOG_PROV:-mrc}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export PYTHONDONTWRITEBYTECODE=1
 

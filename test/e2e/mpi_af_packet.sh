@@ -24,10 +24,10 @@ done
 sleep 0.5
 export FI_MRC_STATS=$WORK/collectives
 mpi 2 -- "$BUILD/tools/demo/mpi_collectives" 1 || fail "collectives over af_packet"
-python3 "$E2E/check_stats.py" --min-bytes 1000000 --planes 2 --min-evs 100 --files 2 "$WORK"/collectives.*.json
+"$PYTHON" "$E2E/check_stats.py" --min-bytes 1000000 --planes 2 --min-evs 100 --files 2 "$WORK"/collectives.*.json
 for pid in "${PIDS[@]}"; do kill -INT "$pid" 2>/dev/null || true; done
 sleep 0.5
-python3 "$E2E/check_capture.py" --mode ecmp --min-packets 500 --min-evs 100 "$WORK/plane0.pcap" "$WORK/plane1.pcap"
+"$PYTHON" "$E2E/check_capture.py" --mode ecmp --min-packets 500 --min-evs 100 "$WORK/plane0.pcap" "$WORK/plane1.pcap"
 tshark -r "$WORK/plane0.pcap" -Y 'udp.port == 4791 && infiniband.bth.opcode' -T fields -e infiniband.bth.opcode 2>/dev/null |
   sort | uniq -c | sort -rn >"$WORK/opcodes"
 [ -s "$WORK/opcodes" ] || fail "tshark sees no BTH on UDP 4791"
@@ -37,4 +37,4 @@ export FI_MRC_STATS=$WORK/netpipe
 mpi 2 -- NPopenmpi -o "$WORK/np.out" -u "${NETPIPE_MAX:-1048576}" >"$WORK/np.log" 2>&1 ||
   { tail -n 20 "$WORK/np.log"; fail "NetPIPE over af_packet"; }
 log "NetPIPE: $(wc -l <"$WORK/np.out") sizes, last: $(tail -n 1 "$WORK/np.log")"
-python3 "$E2E/check_stats.py" --min-bytes 10000000 --planes 2 --min-evs 100 --files 2 "$WORK"/netpipe.*.json
+"$PYTHON" "$E2E/check_stats.py" --min-bytes 10000000 --planes 2 --min-evs 100 --files 2 "$WORK"/netpipe.*.json

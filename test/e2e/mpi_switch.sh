@@ -9,11 +9,11 @@ export FI_MRC_STATS=$WORK/netpipe
 mpi 2 -- NPopenmpi -o "$WORK/np.out" -u "${NETPIPE_MAX:-8388608}" >"$WORK/np.log" 2>&1 ||
   { tail -n 20 "$WORK/np.log"; fail "NetPIPE"; }
 log "NetPIPE: $(wc -l <"$WORK/np.out") sizes, last: $(tail -n 1 "$WORK/np.log")"
-python3 "$E2E/check_stats.py" --min-bytes 50000000 --planes 4 --min-evs 100 "$WORK"/netpipe.*.json
+"$PYTHON" "$E2E/check_stats.py" --min-bytes 50000000 --planes 4 --min-evs 100 "$WORK"/netpipe.*.json
 
 for ranks in 4 8; do
   export FI_MRC_STATS=$WORK/collectives$ranks
   mpi "$ranks" -- "$BUILD/tools/demo/mpi_collectives" 1 || fail "collectives over $ranks ranks"
-  python3 "$E2E/check_stats.py" --min-bytes 1000000 --planes 4 --min-evs 100 --files "$ranks" \
+  "$PYTHON" "$E2E/check_stats.py" --min-bytes 1000000 --planes 4 --min-evs 100 --files "$ranks" \
     "$WORK/collectives$ranks".*.json
 done

@@ -38,7 +38,7 @@ def control(switch, *words):
 def plane_bytes(switch):
     """Cumulative bytes that left the fabric per plane."""
     stats = json.loads(control(switch, "stats"))
-    return [plane["bytes"] for plane in stats["planes"]]
+    return [plane["bytes"] for plane in stats["plane_counters"]]
 
 
 class Transfer(threading.Thread):
