@@ -16,8 +16,9 @@ constexpr Duration kChores = milliseconds(1);
 constexpr Duration kLongPause = milliseconds(2);
 constexpr unsigned kDrainRounds = 64;
 constexpr unsigned kTxRounds = 4;
-// A caller that comes back later than this does something else between its polls: never nap in its time.
+// A caller that comes back later than this does something else between its polls: do not nap in its time.
 constexpr Duration kBackToBack = microseconds(200);
+constexpr std::int64_t kGapWeight = 20;
 constexpr Duration kNapAfter = milliseconds(300);
 constexpr std::size_t kUpToBth = wire::Ipv6Header::kSize + wire::UdpHeader::kSize;
 
@@ -300,8 +301,10 @@ void EngineImpl::chores(Tick now) {
 }
 
 void EngineImpl::rest(Tick now) {
-  // A gap between two calls means that the caller has other work: then idleness starts over.
-  if (now - last_pass_end_ > kBackToBack) idle_since_ = now;
+  // Gaps between calls are time that the caller spent on other work, or that the system took from it: a caller that
+  // mostly does other work never counts as idle, one that is preempted now and then still does.
+  const Duration gap = now - last_pass_end_;
+  if (gap > kBackToBack) idle_since_ = std::min(now, idle_since_ + gap * kGapWeight);
   ++empty_passes_;
   if (empty_passes_ <= spin_passes_) {
     __builtin_ia32_pause();

@@ -9,7 +9,9 @@ namespace mrc::engine {
 namespace {
 
 constexpr Duration kBlindPoll = milliseconds(1);  ///< where a port has nothing to wake us with
-constexpr Duration kNap = milliseconds(4);  ///< packets end it early where ports can wake us
+constexpr Duration kNap = milliseconds(2);        ///< packets end it early where ports can wake us
+constexpr Duration kLongNap = milliseconds(10);
+constexpr Duration kLongIdle = seconds(1);
 
 }  // namespace
 
@@ -60,7 +62,9 @@ void EngineImpl::nap(Tick now) {
   set_asleep(kAsleepApp, true);
   napping_.store(true);
   const Duration left = sleep_until() - now;
-  if (waiters_.load() == 0 && left.ns > 0 && !receive(now, false)) app_wait_.wait(std::min(kNap, left));
+  if (waiters_.load() == 0 && left.ns > 0 && !receive(now, false)) {
+    app_wait_.wait(std::min(now - idle_since_ > kLongIdle ? kLongNap : kNap, left));
+  }
   napping_.store(false);
   if (!was) set_asleep(kAsleepApp, false);
 }
