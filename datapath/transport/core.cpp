@@ -200,6 +200,8 @@ void Core::set_plane_up(unsigned plane, bool up, Tick now) {
     if (!up) {
       while (c.planes[plane].head != kNone) s.declare_lost(id, c.planes[plane].head, false);
     }
+    // What the budget paid for went with the link, and no timer runs while nothing is in flight.
+    if (c.silence_budget != kNone) c.silence_budget = std::max<std::uint32_t>(4, 2u * c.route.planes);
     s.settle(id, now);
   }
 }

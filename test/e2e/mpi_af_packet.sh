@@ -18,7 +18,7 @@ export FI_MRC_PORTS="ip=10.77.0.1;af_packet:a0;af_packet:a1|ip=10.77.0.2;af_pack
 cd "$WORK"
 
 for plane in 0 1; do
-  tcpdump -q -i "a$plane" -s 256 -c 20000 -w "$WORK/plane$plane.pcap" >/dev/null 2>&1 &
+  tcpdump -q -i "a$plane" -s 0 -B 16384 -c 12000 -w "$WORK/plane$plane.pcap" >/dev/null 2>&1 &
   PIDS+=($!)
 done
 sleep 0.5

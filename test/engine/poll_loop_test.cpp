@@ -213,6 +213,48 @@ TEST_CASE("a plane whose link goes down is left alone and comes back") {
   REQUIRE(pair.left->core_locked().counters().tx_plane[1] > sent + 100);
 }
 
+TEST_CASE("all planes go down and come back") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    Pair::Options options;
+    options.planes = 4;
+    options.seed = seed;
+    options.mtu = 9000;
+    Pair pair(options);
+    Talk talk(pair, 16'000'000);
+    const auto data = pattern(16'000'000, seed);
+    const GatherPiece piece{data.data(), data.size()};
+    const Gather gather{&piece, 1};
+    for (std::uint32_t i = 0; i < 16; ++i) {
+      REQUIRE(talk.post(gather, 1'000'000, i * 1'000'000, i * 1'000'000) == Status::kOk);
+    }
+    REQUIRE(pair.run([&] { return talk.server.placed > 300 + 50 * seed; }, seconds(20), microseconds(50)));
+    // Not all at once: frames vanish before the ports say so, and either side notices at its own time.
+    const auto change = [&](bool up) {
+      for (auto* lanes : {&pair.to_left, &pair.to_right}) {
+        for (auto& lane : *lanes) {
+          lane->lose = up ? 0 : 1;
+          if (!up) lane->frames.clear();
+        }
+      }
+      for (auto* ports : {&pair.left_port, &pair.right_port}) {
+        for (FakePort* port : *ports) {
+          pair.run([] { return false; }, microseconds(pair.random.below(20'000)), microseconds(50));
+          port->up = up;
+        }
+      }
+    };
+    change(false);
+    pair.run([] { return false; }, milliseconds(500), microseconds(50));
+    change(true);
+    const bool done =
+        pair.run([&] { return talk.client.count(EventKind::kWriteDone) == 16; }, seconds(20), microseconds(50));
+    INFO(pair.left->stats_json_locked(false));
+    REQUIRE(done);
+    REQUIRE(talk.server.bytes == data);
+  }
+}
+
 TEST_CASE("every buffer goes back to its port") {
   Pair::Options options;
   options.planes = 2;
