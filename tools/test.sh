@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds everything and runs every test that fits in 20 minutes on two cores; --full runs the long tier too.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=tools/lib/common.sh
 . tools/lib/common.sh
 
@@ -73,8 +73,10 @@ meson_suite() { # meson_suite BUILD_DIR SUITE
 tidy_shell() { bash -n tools/*.sh tools/lib/*.sh test/e2e/*.sh .ci/run; }
 
 packages() {
+  local wanted="$BUILD_PACKAGES $DEMO_PACKAGES $TEST_PACKAGES"
+  [ $full = 1 ] && wanted="$wanted $FULL_PACKAGES"
   # shellcheck disable=SC2086
-  (install_packages $BUILD_PACKAGES $DEMO_PACKAGES $TEST_PACKAGES $([ $full = 1 ] && echo "$FULL_PACKAGES"))
+  (install_packages $wanted)
 }
 
 stage packages packages
@@ -108,7 +110,7 @@ fuzzing() {
   local target
   (CXX='ccache clang++' CC=clang build build-fuzz -Dfuzz=true -Dtests=true --buildtype=debugoptimized) || return 1
   for target in build-fuzz/test/fuzz/*_fuzz; do
-    [ -x "$target" ] && [ -f "$target" ] || continue
+    if [ ! -x "$target" ] || [ ! -f "$target" ]; then continue; fi
     note "$(basename "$target"), ${MRC_FUZZ_SECONDS:-120} s"
     mkdir -p build-fuzz/corpus
     "$target" -max_total_time="${MRC_FUZZ_SECONDS:-120}" -print_final_stats=1 build-fuzz/corpus test/fuzz/corpus \
@@ -118,7 +120,7 @@ fuzzing() {
 }
 lint() {
   shellcheck -x tools/*.sh tools/lib/*.sh test/e2e/*.sh .ci/run &&
-    codespell -q 3 -L 'ot,te,inout,fo' README.md CONTRIBUTING.md docs include datapath prov tools test/*/*.?pp &&
+    codespell -q 3 README.md CONTRIBUTING.md docs include datapath prov tools test/*/*.?pp &&
     git ls-files '*.hpp' '*.cpp' | xargs clang-format --dry-run -Werror
 }
 

@@ -38,9 +38,7 @@ class Random {
   }
 
   /// True with probability p (0..1).
-  constexpr bool chance(double p) {
-    return static_cast<double>(next() >> 11) * 0x1.0p-53 < p;
-  }
+  constexpr bool chance(double p) { return static_cast<double>(next() >> 11) * 0x1.0p-53 < p; }
 
  private:
   static constexpr std::uint64_t rotl(std::uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }

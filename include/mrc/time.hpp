@@ -23,17 +23,39 @@ struct Tick {
 /// "No deadline."
 inline constexpr Tick kNever{INT64_MAX};
 
-constexpr Tick operator+(Tick t, Duration d) { return {t.ns + d.ns}; }
-constexpr Tick operator-(Tick t, Duration d) { return {t.ns - d.ns}; }
-constexpr Duration operator-(Tick a, Tick b) { return {a.ns - b.ns}; }
-constexpr Duration operator+(Duration a, Duration b) { return {a.ns + b.ns}; }
-constexpr Duration operator-(Duration a, Duration b) { return {a.ns - b.ns}; }
-constexpr Duration operator*(Duration a, std::int64_t n) { return {a.ns * n}; }
-constexpr Duration operator/(Duration a, std::int64_t n) { return {a.ns / n}; }
+constexpr Tick operator+(Tick t, Duration d) {
+  return {t.ns + d.ns};
+}
+constexpr Tick operator-(Tick t, Duration d) {
+  return {t.ns - d.ns};
+}
+constexpr Duration operator-(Tick a, Tick b) {
+  return {a.ns - b.ns};
+}
+constexpr Duration operator+(Duration a, Duration b) {
+  return {a.ns + b.ns};
+}
+constexpr Duration operator-(Duration a, Duration b) {
+  return {a.ns - b.ns};
+}
+constexpr Duration operator*(Duration a, std::int64_t n) {
+  return {a.ns * n};
+}
+constexpr Duration operator/(Duration a, std::int64_t n) {
+  return {a.ns / n};
+}
 
-constexpr Duration nanoseconds(std::int64_t n) { return {n}; }
-constexpr Duration microseconds(std::int64_t n) { return {n * 1000}; }
-constexpr Duration milliseconds(std::int64_t n) { return {n * 1000000}; }
-constexpr Duration seconds(std::int64_t n) { return {n * 1000000000}; }
+constexpr Duration nanoseconds(std::int64_t n) {
+  return {n};
+}
+constexpr Duration microseconds(std::int64_t n) {
+  return {n * 1000};
+}
+constexpr Duration milliseconds(std::int64_t n) {
+  return {n * 1000000};
+}
+constexpr Duration seconds(std::int64_t n) {
+  return {n * 1000000000};
+}
 
 }  // namespace mrc

@@ -5,6 +5,7 @@ mrc-protocol.md): every MRC frame must decode, lengths and iCRC must hold, and h
 import argparse
 import collections
 import pathlib
+import socket
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "wire"))
@@ -21,6 +22,32 @@ def inner_of(packet):
     return (outer.payload, True) if outer.nh == 41 else (outer, False)
 
 
+T0, T1, NIC = 1, 2, 3
+LOCATOR = b"\xfc\xbb\xbb\x00"
+
+
+def usids_of(address):
+    """The uSIDs of a carrier (RFC 9800: 32-bit block, then 16 bits each, 0 ends) as (plane, kind, index)."""
+    raw = socket.inet_pton(socket.AF_INET6, address)
+    assert raw[:4] == LOCATOR, f"outer destination {address} is not in the locator block"
+    words = [int.from_bytes(raw[i:i + 2], "big") for i in range(4, 16, 2)]
+    used = words[: words.index(0)] if 0 in words else words
+    assert not any(words[len(used):]), f"{address}: uSIDs after the end of the carrier"
+    return [(word >> 12, word >> 10 & 3, word & 0x3FF) for word in used]
+
+
+def check_carrier(address, ev):
+    """T0 | T1 | T0 | NIC (or what the switches have left of it), all in the EV's plane, by the EV's uplink."""
+    usids = usids_of(address)
+    kinds = [kind for _, kind, _ in usids]
+    full = [T0, T1, T0, NIC]
+    assert kinds == full[len(full) - len(kinds):] or kinds == [T0, NIC], f"{address}: kinds {kinds}"
+    assert {plane for plane, _, _ in usids} == {ev >> 28}, f"{address}: planes differ from EV {ev:#x}"
+    for _, kind, index in usids:
+        assert kind != T1 or index == ev >> 20 & 0xFF, f"{address}: T1 {index}, EV {ev:#x}"
+    return tuple(kinds)
+
+
 def icrc_holds(inner):
     raw = bytes(inner)[: 40 + inner.plen]
     return mrc_decode.icrc(raw[:-4]) == raw[-4:]
@@ -35,7 +62,7 @@ def main():
     parser.add_argument("captures", nargs="+")
     args = parser.parse_args()
     params = mrc_decode.Params(icrc=not args.no_icrc)
-    opcodes, evs, checked = collections.Counter(), set(), 0
+    opcodes, carriers, evs, checked = collections.Counter(), collections.Counter(), set(), 0
     for name in args.captures:
         for packet in PcapReader(name):
             if IPv6 not in packet:
@@ -55,6 +82,7 @@ def main():
                 if args.mode == "ecmp":
                     assert inner[UDP].sport >= 0xC000, f"source port {inner[UDP].sport:#x}"
             if outer:
+                carriers[check_carrier(packet[IPv6].dst, fields["ev"])] += 1
                 assert packet[IPv6].fl == inner.fl and packet[IPv6].tc == inner.tc, "outer header must repeat the inner's"
             if not args.no_icrc:
                 checked += 1
@@ -65,6 +93,10 @@ def main():
     assert opcodes[0xDC] > 0, "no SACK seen"
     names = ", ".join(f"{opcode:#x} x{count}" for opcode, count in sorted(opcodes.items()))
     print(f"   capture: {sum(opcodes.values())} MRC packets decode ({names}); {len(evs)} EVs; iCRC right in {checked}")
+    if carriers:
+        print("   uSID carriers: " + ", ".join(f"{'|'.join(('', 'T0', 'T1', 'NIC')[k] for k in kinds)} x{count}"
+                                               for kinds, count in sorted(carriers.items(), reverse=True)))
+        assert carriers[(T0, T1, T0, NIC)] > 0, "no packet with a whole carrier"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: BSD-2-Clause
 # Shared by the end-to-end tests. Each test is a script of its own: `test/e2e/NAME.sh BUILD_DIRECTORY`, exit 0 = holds,
 # 77 = cannot run here (and says why). Traffic stays in memory, on loopback or in network namespaces made here.

@@ -17,3 +17,8 @@ for ranks in 4 8; do
   "$PYTHON" "$E2E/check_stats.py" --min-bytes 1000000 --planes 4 --min-evs 100 --files "$ranks" \
     "$WORK/collectives$ranks".*.json
 done
+
+# What the ranks send is source-routed: outer carriers of uSIDs in the EV's plane (captured by the engine itself).
+export FI_MRC_STATS=$WORK/captured FI_MRC_PCAP=$WORK/capture
+mpi 2 -- "$BUILD/tools/demo/mpi_collectives" 1 >/dev/null || fail "collectives with a capture"
+"$PYTHON" "$E2E/check_capture.py" --mode srv6 --no-icrc --min-packets 500 --min-evs 100 "$WORK"/capture.*.pcap

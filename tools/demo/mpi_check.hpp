@@ -14,8 +14,8 @@ namespace demo {
 /// The value at `index` of the message `id` from `source` to `destination`: different everywhere, so that a byte that
 /// lands in the wrong place, message or rank shows.
 inline std::uint64_t pattern(int source, int destination, std::uint64_t id, std::uint64_t index) {
-  std::uint64_t x = (static_cast<std::uint64_t>(source) << 48) ^ (static_cast<std::uint64_t>(destination) << 32) ^
-                    (id << 16) ^ index;
+  std::uint64_t x =
+      (static_cast<std::uint64_t>(source) << 48) ^ (static_cast<std::uint64_t>(destination) << 32) ^ (id << 16) ^ index;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);

@@ -41,23 +41,32 @@ def plane_bytes(switch):
     return [plane["bytes"] for plane in stats["plane_counters"]]
 
 
+def newline():
+    """Ends a moving progress line."""
+    return "\n" if sys.stdout.isatty() else ""
+
+
 class Transfer(threading.Thread):
     """The command, its progress lines shown and its start noted (the first progress line, or 1 s)."""
 
     def __init__(self, command):
         super().__init__()
-        self.command, self.started, self.lines, self.code = command, threading.Event(), [], None
+        self.command, self.started, self.code, self.told = command, threading.Event(), None, 0.0
 
     def run(self):
         process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for line in process.stdout:
-            self.lines.append(line.rstrip())
             if line.startswith("progress"):
                 self.started.set()
                 _, at, done = line.split()
-                print(f"\r   {float(at):5.1f} s  {int(done) / 2**20:8.0f} MiB sent ", end="", flush=True)
+                # A line that moves on a terminal, a line every two seconds elsewhere.
+                if sys.stdout.isatty():
+                    print(f"\r   {float(at):5.1f} s  {int(done) / 2**20:8.0f} MiB sent ", end="", flush=True)
+                elif float(at) >= self.told + 2:
+                    self.told = float(at)
+                    print(f"   {float(at):5.1f} s  {int(done) / 2**20:8.0f} MiB sent", flush=True)
             else:
-                print(f"\n   {line.rstrip()}", flush=True)
+                print(f"{newline()}   {line.rstrip()}", flush=True)
         self.code = process.wait()
         self.started.set()
 
@@ -76,7 +85,7 @@ def watch(args):
             state = plan.pop(0)[1]
             control(args.switch, "plane", str(args.plane), state)
             events.append((now, state))
-            print(f"\n   {now:5.1f} s  plane {args.plane} {'CUT' if state == 'down' else 'RESTORED'}", flush=True)
+            print(f"{newline()}   {now:5.1f} s  plane {args.plane} {'CUT' if state == 'down' else 'RESTORED'}", flush=True)
         try:
             samples.append((time.monotonic() - begin, plane_bytes(args.switch)))
         except (RuntimeError, subprocess.TimeoutExpired):
@@ -130,7 +139,7 @@ def picture(path, series, events, planes, cut):
     for plane in range(planes):
         upper.plot(times, [gbps[plane] for _, gbps in series], label=f"plane {plane}", linewidth=1.6)
     upper.set_ylabel("Gb/s per plane")
-    upper.legend(ncols=planes, loc="upper right", frameon=False)
+    upper.legend(ncols=planes, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)
     lower.stackplot(times, *[[gbps[p] for _, gbps in series] for p in range(planes)], alpha=0.8)
     lower.set_ylabel("Gb/s, all planes")
     lower.set_xlabel("seconds")

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: BSD-2-Clause
 # Shared by demo.sh and test.sh: saying what happens, and installing what is missing.
 
@@ -15,7 +15,7 @@ BUILD_PACKAGES="g++ meson ninja-build pkg-config ccache python3 libfabric-dev li
   libbpf-dev libxdp-dev libelf-dev libpcap-dev zlib1g-dev libnl-3-dev libnl-route-3-dev"
 DEMO_PACKAGES="libfabric-bin openmpi-bin libopenmpi-dev python3-matplotlib util-linux iproute2"
 TEST_PACKAGES="catch2 librapidcheck-dev netpipe-openmpi python3-scapy tshark tcpdump procps binutils"
-FULL_PACKAGES="clang libclang-rt-14-dev shellcheck codespell"
+FULL_PACKAGES="clang clang-format libclang-rt-14-dev shellcheck codespell"
 
 # install_packages NAME…: with root or sudo; otherwise prints the line to type and stops.
 install_packages() {

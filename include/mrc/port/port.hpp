@@ -28,15 +28,15 @@ struct RxFrame {
 
 /// A frame to send: filled by reserve() with an empty buffer, then `length` bytes are written from `data` on.
 struct TxFrame {
-  std::byte* data = nullptr;   ///< room for Port::max_frame() bytes, Ethernet header first
+  std::byte* data = nullptr;  ///< room for Port::max_frame() bytes, Ethernet header first
   std::uint32_t length = 0;
   void* handle = nullptr;
 };
 
 struct PortCounters {
   std::uint64_t rx_frames = 0, rx_bytes = 0, tx_frames = 0, tx_bytes = 0;
-  std::uint64_t tx_dropped = 0;    ///< frames that the driver gave back or lost
-  std::uint64_t rx_dropped = 0;    ///< as the driver reports them
+  std::uint64_t tx_dropped = 0;  ///< frames that the driver gave back or lost
+  std::uint64_t rx_dropped = 0;  ///< as the driver reports them
 };
 
 enum class PortKind : std::uint8_t { kMemif, kAfPacket, kTap, kAfXdp, kPci, kOther };
@@ -66,10 +66,10 @@ class Port {
   /// Only for going to sleep; draining it is not needed on the packet path.
   virtual int wake_fd() const { return -1; }
 
-  const std::string& name() const { return name_; }   ///< as configured, e.g. "af_packet:mrc0"
+  const std::string& name() const { return name_; }  ///< as configured, e.g. "af_packet:mrc0"
   PortKind kind() const { return kind_; }
   MacAddress mac() const { return mac_; }
-  std::uint32_t mtu() const { return mtu_; }           ///< L3 bytes, found from the device, not assumed
+  std::uint32_t mtu() const { return mtu_; }  ///< L3 bytes, found from the device, not assumed
   std::uint32_t max_frame() const { return mtu_ + 14; }
   bool lossless_memory() const { return kind_ == PortKind::kMemif; }  ///< nothing on the way can corrupt bits
 
@@ -84,9 +84,9 @@ class Port {
 /// One port out of FI_MRC_PORTS or the TOML file, parsed but not opened.
 struct PortSpec {
   PortKind kind = PortKind::kAfPacket;
-  std::string target;                          ///< interface, socket path, PCI address
+  std::string target;                                        ///< interface, socket path, PCI address
   std::vector<std::pair<std::string, std::string>> options;  ///< further key=value pairs, e.g. {"mtu","9000"}
-  std::string text;                            ///< as the user wrote it, for messages
+  std::string text;                                          ///< as the user wrote it, for messages
 };
 
 /// What a memif port needs (from the switch, or from the user for back-to-back use).
@@ -94,12 +94,12 @@ struct MemifOptions {
   std::string socket_path;  ///< file system path
   std::uint32_t id = 0;
   bool server = false;
-  std::uint32_t mtu = 9000;      ///< bsize is made large enough for mtu + 14
+  std::uint32_t mtu = 9000;  ///< bsize is made large enough for mtu + 14
   std::uint32_t ring_log2 = 9;
 };
 
 struct EalOptions {
-  bool pci = false;             ///< probe PCI devices (second object only)
+  bool pci = false;  ///< probe PCI devices (second object only)
   std::uint32_t memory_mb = 64;
   std::string log_level = "error";
   void (*log)(const char* line) = nullptr;  ///< EAL's and the PMDs' messages, a line at a time
@@ -130,10 +130,10 @@ Result<PortSpec> parse_port(std::string_view text);
 
 /// One group of ports = what one process claims: "[ip=10.77.0.1;t0=0;nic=0;gateway=fe80::1;]port[;port…]".
 struct PortGroup {
-  std::string ipv4;                 ///< identity of the group, empty = the host's primary address
-  int t0 = -1, nic = -1;            ///< -1 = not given
-  std::string gateway;              ///< next hop (IPv6) of the planes, empty = on link
-  std::vector<PortSpec> ports;      ///< plane 0, 1, …
+  std::string ipv4;             ///< identity of the group, empty = the host's primary address
+  int t0 = -1, nic = -1;        ///< -1 = not given
+  std::string gateway;          ///< next hop (IPv6) of the planes, empty = on link
+  std::vector<PortSpec> ports;  ///< plane 0, 1, …
 };
 /// Groups are separated by '|' (FI_MRC_PORTS="ip=10.77.0.1;a0;a1|ip=10.77.0.2;b0;b1").
 Result<std::vector<PortGroup>> parse_groups(std::string_view text);

@@ -29,47 +29,48 @@ inline constexpr std::uint32_t kNoId = UINT32_MAX;
 
 enum class Status : std::uint8_t {
   kOk,
-  kAgain,         ///< a limit was reached: progress and try again; nothing was queued
-  kInvalid,       ///< arguments (no such endpoint/connection, length > 1 GiB)
-  kNoRoute,       ///< no way to the peer
-  kTimedOut,      ///< nobody answered INIT within connect_timeout
-  kPeerDead,      ///< peer process gone or silent for peer_timeout
-  kPeerRestarted, ///< another incarnation answers at this address; what was outstanding failed once
-  kRefused,       ///< version or authenticator not accepted
-  kAccess,        ///< the peer NAKed the message: no such key, bound or right
-  kClosed,        ///< this endpoint/connection was closed locally
+  kAgain,          ///< a limit was reached: progress and try again; nothing was queued
+  kInvalid,        ///< arguments (no such endpoint/connection, length > 1 GiB)
+  kNoRoute,        ///< no way to the peer
+  kTimedOut,       ///< nobody answered INIT within connect_timeout
+  kPeerDead,       ///< peer process gone or silent for peer_timeout
+  kPeerRestarted,  ///< another incarnation answers at this address; what was outstanding failed once
+  kRefused,        ///< version or authenticator not accepted
+  kAccess,         ///< the peer NAKed the message: no such key, bound or right
+  kClosed,         ///< this endpoint/connection was closed locally
 };
 
 struct Config {
   wire::Params wire{};
   path::EvParams ev{};
-  std::uint32_t window = 1024;              ///< send window and advertised MPR, packets (power of two, 128..4096)
-  std::uint64_t window_bytes = 0;           ///< fixed congestion window, 0 = window × payload MTU
+  std::uint32_t window = 1024;     ///< send window and advertised MPR, packets (power of two, 128..4096)
+  std::uint64_t window_bytes = 0;  ///< fixed congestion window, 0 = window × payload MTU
   Duration rto_min = milliseconds(20);
   Duration rto_max = seconds(1);
-  Duration connect_timeout = seconds(60);   ///< FI_MRC_CONNECT_TIMEOUT
-  Duration peer_timeout = seconds(60);      ///< FI_MRC_PEER_TIMEOUT
-  Duration init_retry = milliseconds(5);    ///< first INIT repeat; doubles to 500 ms
-  Duration linger = seconds(2);             ///< FI_MRC_LINGER
-  std::uint32_t sack_bytes = 16384;         ///< SACK when this much arrived since the last (a packet counts max(size,1024))
-  Duration sack_delay = microseconds(50);   ///< or this long after the first unSACKed packet
-  std::uint16_t reorder_packets = 64;       ///< an EV is blamed only when this many later packets of its plane were SACKed …
-  Duration reorder_floor = microseconds(100); ///< … and at least max(2 srtt, this) passed
-  std::uint16_t gap_packets = 32;           ///< a gap is retransmitted after this many later packets were SACKed (sooner than blame)
-  std::array<std::byte, 32> job_key{};      ///< HMAC key of INIT
+  Duration connect_timeout = seconds(60);  ///< FI_MRC_CONNECT_TIMEOUT
+  Duration peer_timeout = seconds(60);     ///< FI_MRC_PEER_TIMEOUT
+  Duration init_retry = milliseconds(5);   ///< first INIT repeat; doubles to 500 ms
+  Duration linger = seconds(2);            ///< FI_MRC_LINGER
+  std::uint32_t sack_bytes = 16384;  ///< SACK when this much arrived since the last (a packet counts max(size,1024))
+  Duration sack_delay = microseconds(50);  ///< or this long after the first unSACKed packet
+  std::uint16_t reorder_packets = 64;  ///< an EV is blamed only when this many later packets of its plane were SACKed …
+  Duration reorder_floor = microseconds(100);  ///< … and at least max(2 srtt, this) passed
+  std::uint16_t gap_packets =
+      32;  ///< a gap is retransmitted after this many later packets were SACKed (sooner than blame)
+  std::array<std::byte, 32> job_key{};  ///< HMAC key of INIT
   bool job_key_set = false;
   /// HMAC-SHA-256 (or what the driver has), for INIT; must be given where a key is set, else everything is refused.
   void (*hmac)(std::span<const std::byte, 32> key, std::span<const std::byte> message,
                std::span<std::byte, 32> out) = nullptr;
-  std::uint32_t upper_version = 0;          ///< of the layer above, told in INIT
+  std::uint32_t upper_version = 0;  ///< of the layer above, told in INIT
 };
 
 /// How much the arena must hold. Nothing grows on the packet path; kAgain at each limit.
 struct Limits {
   std::uint32_t endpoints = 64;
   std::uint32_t connections = 1024;
-  std::uint32_t messages = 16384;          ///< outstanding writes of all connections
-  std::uint32_t window_packets = 65536;    ///< in-flight packets of all connections
+  std::uint32_t messages = 16384;        ///< outstanding writes of all connections
+  std::uint32_t window_packets = 65536;  ///< in-flight packets of all connections
 };
 
 /// What the upper layer asks to be written. `source` stays the upper layer's: the core hands it back with each packet
@@ -77,13 +78,13 @@ struct Limits {
 struct WriteRequest {
   std::uint64_t va = 0;
   std::uint32_t rkey = 0;
-  std::uint32_t length = 0;        ///< ≤ 1 GiB; 0 is one packet without payload
+  std::uint32_t length = 0;  ///< ≤ 1 GiB; 0 is one packet without payload
   const void* source = nullptr;
   std::uint64_t source_offset = 0;
   std::uint64_t cookie = 0;
   bool has_imm = false;
   std::uint32_t imm = 0;
-  bool urgent = false;             ///< small control message: goes before queued bulk of the same connection
+  bool urgent = false;  ///< small control message: goes before queued bulk of the same connection
 };
 
 /// One packet to send: headers from the first IPv6 header to the last extension header, then where the payload is.
@@ -92,14 +93,14 @@ struct TxPacket {
   std::uint16_t header_length = 0;
   std::uint8_t plane = 0;
   bool control = false;
-  bool outer = false;                 ///< header starts with the outer IPv6 header
-  bool icrc = true;                   ///< append iCRC
-  const void* source = nullptr;       ///< payload: `length` bytes at `offset` of `source`; pad and iCRC are the driver's
+  bool outer = false;            ///< header starts with the outer IPv6 header
+  bool icrc = true;              ///< append iCRC
+  const void* source = nullptr;  ///< payload: `length` bytes at `offset` of `source`; pad and iCRC are the driver's
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
-  std::uint32_t padding = 0;          ///< zero bytes to append as payload (MTU probes), instead of source
-  std::uint32_t hop = 0;              ///< Route::hop
-  wire::Ipv6Address destination{};    ///< inner destination (for neighbour look-up)
+  std::uint32_t padding = 0;        ///< zero bytes to append as payload (MTU probes), instead of source
+  std::uint32_t hop = 0;            ///< Route::hop
+  wire::Ipv6Address destination{};  ///< inner destination (for neighbour look-up)
 };
 
 /// One received packet: L3 bytes as they arrived (Ethernet header stripped), iCRC already checked by the driver
@@ -113,9 +114,9 @@ struct RxPacket {
 struct RxWrite {
   ConnId conn = kNoId;
   EpId ep = kNoId;
-  std::uint64_t va = 0;                ///< of this packet's first byte
+  std::uint64_t va = 0;  ///< of this packet's first byte
   std::uint32_t rkey = 0;
-  std::uint32_t message_length = 0;    ///< RETH.length
+  std::uint32_t message_length = 0;  ///< RETH.length
   std::uint16_t msn = 0;
   bool has_imm = false;
   std::uint32_t imm = 0;
@@ -139,12 +140,12 @@ class Upper {
 };
 
 enum class EventKind : std::uint8_t {
-  kWriteDone,    ///< status kOk: all packets SACKed; else why it failed. Exactly one per accepted WriteRequest.
-  kConnected,    ///< first time both ways are known
-  kAccepted,     ///< the peer opened this connection; remote(conn) says who
-  kConnFailed,   ///< status says why; outstanding writes have failed (their events come first). The next post_write
-                 ///< on the same connection starts over (a new INIT).
-  kConnClosed,   ///< the peer closed cleanly after draining
+  kWriteDone,   ///< status kOk: all packets SACKed; else why it failed. Exactly one per accepted WriteRequest.
+  kConnected,   ///< first time both ways are known
+  kAccepted,    ///< the peer opened this connection; remote(conn) says who
+  kConnFailed,  ///< status says why; outstanding writes have failed (their events come first). The next post_write
+                ///< on the same connection starts over (a new INIT).
+  kConnClosed,  ///< the peer closed cleanly after draining
 };
 
 struct Event {
@@ -158,14 +159,14 @@ struct Event {
 struct Counters {
   std::uint64_t tx_data = 0, tx_retransmit = 0, tx_sack = 0, tx_nack = 0, tx_ack = 0, tx_probe = 0, tx_endpoint = 0;
   std::uint64_t rx_data = 0, rx_duplicate = 0, rx_out_of_window = 0, rx_sack = 0, rx_nack = 0, rx_ack = 0, rx_probe = 0,
-      rx_endpoint = 0, rx_trimmed = 0, rx_ecn = 0;
-  std::uint64_t rx_no_endpoint = 0;     ///< inner destination is nobody here
-  std::uint64_t rx_no_connection = 0;   ///< QPN unknown, or source/incarnation do not match it
-  std::uint64_t rx_refused = 0;         ///< version/authenticator
+                rx_endpoint = 0, rx_trimmed = 0, rx_ecn = 0;
+  std::uint64_t rx_no_endpoint = 0;    ///< inner destination is nobody here
+  std::uint64_t rx_no_connection = 0;  ///< QPN unknown, or source/incarnation do not match it
+  std::uint64_t rx_refused = 0;        ///< version/authenticator
   std::array<std::uint64_t, static_cast<std::size_t>(wire::ParseError::kCount)> rx_malformed{};
   std::uint64_t rto = 0, spurious = 0, ev_blamed = 0, ev_restored = 0, connects = 0, accepts = 0, peers_dead = 0;
   std::uint64_t tx_bytes = 0, rx_bytes = 0;  ///< payload bytes of first transmissions / of placed packets
-  std::array<std::uint64_t, path::kMaxPlanes> tx_plane{}, rx_plane{};  ///< packets of any kind per plane
+  std::array<std::uint64_t, path::kMaxPlanes> tx_plane{}, rx_plane{};              ///< packets of any kind per plane
   std::array<std::uint64_t, path::kMaxPlanes> tx_plane_bytes{}, rx_plane_bytes{};  ///< payload bytes per plane
 };
 
@@ -198,7 +199,7 @@ class Core {
   ConnId connect(EpId, const wire::Ipv6Address& remote);
   const wire::Ipv6Address& remote(ConnId) const;
   EpId endpoint_of(ConnId) const;
-  std::uint32_t payload_mtu(ConnId) const;       ///< largest payload of one packet now; ≥ 1024 once connected
+  std::uint32_t payload_mtu(ConnId) const;  ///< largest payload of one packet now; ≥ 1024 once connected
   bool established(ConnId) const;
 
   Status post_write(ConnId, const WriteRequest&, Tick now);
@@ -213,8 +214,8 @@ class Core {
   Tick next_deadline() const;
   void on_deadline(Tick now);
   std::size_t poll_events(std::span<Event> out);
-  bool tx_pending() const;    ///< poll_tx would have something to send, room permitting
-  bool idle() const;          ///< nothing outstanding, nothing to send
+  bool tx_pending() const;  ///< poll_tx would have something to send, room permitting
+  bool idle() const;        ///< nothing outstanding, nothing to send
 
   const Counters& counters() const;
   const Config& config() const;
