@@ -58,7 +58,7 @@ class MemifPort final : public EthdevPort {
     return count;
   }
 
-  /// In EAL's interrupt thread with the gate closed. True if an attempt was made.
+  /// In EAL's interrupt thread, under Control. True if an attempt was made.
   bool connect_if_needed();
 
  private:
@@ -66,19 +66,19 @@ class MemifPort final : public EthdevPort {
   bool member_added_ = false;
   bool client_ = false;
   bool counted_ = false;  ///< in paths()
-  bool live_ = false;     ///< started at least once; written with the gate closed
+  bool live_ = false;     ///< started at least once; written with its gate closed
   std::uint64_t channel_ = 0;
   std::string socket_path_;
 };
 
-/// Clients that the alarm connects; guarded by the gate, as is `alarm_set`.
+/// Clients that the alarm connects; guarded by Control, as is `alarm_set`.
 std::vector<MemifPort*>& clients() {
   static auto* const list = new std::vector<MemifPort*>;
   return *list;
 }
 bool alarm_set = false;
 
-/// Ports of this process on a socket path, guarded by the gate. net_memif keeps one socket object a path: whoever
+/// Ports of this process on a socket path, guarded by Control. net_memif keeps one socket object a path: whoever
 /// comes first decides whether it listens.
 struct PathUse {
   int servers = 0, clients = 0;
@@ -96,7 +96,7 @@ void set_alarm(std::uint64_t microseconds) {
 }
 
 void connect_some(void*) {
-  const ControlGate::Closed closed;
+  const ControlGate::Control control;
   alarm_set = false;
   // One connection at a time: the server's backlog is 1, connect() blocks, and the server may be in this very
   // process, where this thread accepts.
@@ -108,7 +108,7 @@ void connect_some(void*) {
 }
 
 MemifPort::~MemifPort() {
-  const ControlGate::Closed closed;
+  const ControlGate::Control control;
   if (client_) std::erase(clients(), this);
   stop_device();
   if (counted_) {
@@ -128,6 +128,8 @@ bool MemifPort::connect_if_needed() {
   const int logtype = rte_log_register("pmd.net.memif");
   const int level = logtype < 0 ? 0 : rte_log_get_level(static_cast<std::uint32_t>(logtype));
   if (logtype >= 0) rte_log_set_level(static_cast<std::uint32_t>(logtype), RTE_LOG_EMERG);
+  // Nobody else's bursts wait for this, and ours have nobody to go to.
+  const ControlGate::Closed closed(member_);
   rte_eth_dev_stop(port_id());
   const std::uint64_t before = ControlGate::newest_channel();
   live_ = rte_eth_dev_start(port_id()) == 0;
@@ -205,7 +207,7 @@ Result<void> MemifPort::open(const MemifOptions& options, const std::string& nam
       (random >> 8) & 0xff, (random >> 16) & 0xff, (random >> 24) & 0xff, (random >> 32) & 0xff);
 
   // The alarm may not run before the device is whole, nor a peer connect.
-  const ControlGate::Closed closed;
+  const ControlGate::Control control;
   const DescriptorSnapshot descriptors;
   if (options.server) {
     if (auto claimed = claim_path(socket_path_, name); !claimed) return claimed;
@@ -216,6 +218,7 @@ Result<void> MemifPort::open(const MemifOptions& options, const std::string& nam
   auto started = start_vdev(setup, arguments);
   descriptors.close_on_exec(false);
   if (!started) return started;
+  member_.path = socket_path_;
   ControlGate::instance().add(member_);
   member_added_ = true;
   if (client_) {

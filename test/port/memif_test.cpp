@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // memif between two vdevs of one process and between processes: contents, limits, death of the peer, re-connection.
 #include <fcntl.h>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <thread>
 
 #include "datapath/port/process.hpp"
 #include "port/ports.hpp"
@@ -202,4 +204,55 @@ TEST_CASE("a peer that is killed while both sides are busy takes the link down a
     REQUIRE(waitpid(child, nullptr, 0) == child);
     REQUIRE(wrong == 0);
   }
+}
+
+TEST_CASE("control work on other memif links costs a link that is up not one frame", "[memif]") {
+  start();
+  const Folder folder;
+  const std::string path = folder.path + "/g.sock";
+  auto server = open({path, 0, true, 1500, 6});
+  auto sibling = open({path, 1, true, 1500, 6});  // the same socket: its peers' deaths close our gate
+  auto other = open({folder.path + "/h.sock", 0, true, 1500, 6});
+  auto lonely = open({folder.path + "/i.sock", 0, false, 1500, 6});  // tries to connect all the time
+  auto client = open({path, 0, false, 1500, 6});
+  REQUIRE(eventually([&] { return server->link_up() && client->link_up(); }));
+  REQUIRE(exchange(*server, *client, {64}) == "");
+
+  std::atomic<bool> stop{false};
+  std::atomic<unsigned> connections{0};
+  std::thread control([&] {
+    while (!stop) {
+      auto near = builtin_layer().open_memif({path, 1, false, 1500, 6});
+      auto far = builtin_layer().open_memif({folder.path + "/h.sock", 0, false, 1500, 6});
+      if (!near || !far) return;
+      if (eventually([&] { return stop || ((*near)->link_up() && (*far)->link_up()); })) ++connections;
+    }
+  });
+  // What was sent lies in the ring when send() returns: the next receive() must bring it.
+  std::size_t rounds = 0, refused = 0, empty = 0, wrong = 0;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(2500);
+  for (; std::chrono::steady_clock::now() < until; ++rounds) {
+    Port& from = rounds % 2 == 0 ? *server : *client;
+    Port& to = rounds % 2 == 0 ? *client : *server;
+    const auto sent = pattern(to.mac(), from.mac(), 60 + rounds % 1400, static_cast<unsigned>(rounds));
+    std::vector<std::vector<std::byte>> got;
+    if (!send_one(from, sent)) {
+      ++refused;
+      continue;
+    }
+    take(to, got);
+    if (got.empty())
+      ++empty;
+    else
+      wrong += got.size() != 1 || got[0] != sent;
+  }
+  stop = true;
+  control.join();
+  INFO(rounds << " rounds, " << connections << " other connections");
+  REQUIRE(refused == 0);
+  REQUIRE(empty == 0);
+  REQUIRE(wrong == 0);
+  REQUIRE(server->counters().tx_dropped + client->counters().tx_dropped == 0);
+  REQUIRE(rounds > 1000);
+  REQUIRE(connections > 3);
 }
