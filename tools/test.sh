@@ -94,9 +94,15 @@ for script in fi_info bad_ports pingpong mpi_switch mpi_impaired mpi_af_packet m
   stage "$script" "test/e2e/$script.sh" "$build_dir"
 done
 
-sanitized() { # sanitized NAME SANITIZERS
-  (CXX='ccache g++' build "build-$1" -Dsanitize="$2" --buildtype=debugoptimized) &&
-    ASAN_OPTIONS=detect_leaks=1 meson_suite "build-$1" unit && meson_suite "build-$1" scenario
+asan_ubsan() {
+  (CXX='ccache g++' build build-asan -Dsanitize=address,undefined --buildtype=debugoptimized) &&
+    meson_suite build-asan unit && meson_suite build-asan scenario
+}
+# Where threads meet: service thread against application, libfabric objects, control client. The core has one owner.
+tsan() {
+  (CXX='ccache g++' build_only build-tsan 'test/engine/engine_unit test/prov/prov_test test/control/control_test' \
+    -Dsanitize=thread --buildtype=debugoptimized) &&
+    meson test -C build-tsan --no-rebuild --print-errorlogs engine_unit prov_objects control
 }
 many_seeds() {
   local seed
@@ -108,7 +114,7 @@ many_seeds() {
 }
 fuzzing() {
   local target
-  (CXX='ccache clang++' CC=clang build build-fuzz -Dfuzz=true -Dtests=true --buildtype=debugoptimized) || return 1
+  (CXX='ccache clang++' build_only build-fuzz test/fuzz/wire_fuzz -Dfuzz=true --buildtype=debugoptimized) || return 1
   for target in build-fuzz/test/fuzz/*_fuzz; do
     if [ ! -x "$target" ] || [ ! -f "$target" ]; then continue; fi
     note "$(basename "$target"), ${MRC_FUZZ_SECONDS:-120} s"
@@ -125,8 +131,8 @@ lint() {
 }
 
 if [ $full = 1 ]; then
-  stage asan-ubsan sanitized asan address,undefined
-  stage tsan sanitized tsan thread
+  stage asan-ubsan asan_ubsan
+  stage tsan tsan
   stage many-seeds many_seeds
   stage fuzzing fuzzing
   stage lint lint

@@ -42,14 +42,23 @@ install_packages() {
   rm -f "$log"
 }
 
-# build DIRECTORY [meson options…]: sets up once, then builds; quiet unless it fails.
+# build DIRECTORY [meson options…]: sets up once, then builds everything; quiet unless it fails.
 build() {
-  local directory=$1 log
+  local directory=$1
   shift
+  build_only "$directory" all "$@"
+}
+
+# build_only DIRECTORY 'TARGET…' [meson options…]
+build_only() {
+  local directory=$1 targets=$2 log
+  shift 2
   log=$(mktemp)
   if [ ! -f "$directory/build.ninja" ]; then
     meson setup "$directory" "$@" >"$log" 2>&1 || { tail -n 30 "$log" >&2; die "meson setup failed"; }
   fi
-  ninja -C "$directory" >"$log" 2>&1 || { grep -E 'error|FAILED|warning' "$log" | head -n 40 >&2; tail -n 10 "$log" >&2; die "the build failed"; }
+  # shellcheck disable=SC2086
+  ninja -C "$directory" $targets >"$log" 2>&1 ||
+    { grep -E 'error|FAILED|warning' "$log" | head -n 40 >&2; tail -n 10 "$log" >&2; die "the build failed"; }
   rm -f "$log"
 }
