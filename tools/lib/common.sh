@@ -24,16 +24,16 @@ install_packages() {
     dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && { note "all packages are installed"; return; }
-  note "installing: ${missing[*]}"
   local sudo=()
   if [ "$(id -u)" -ne 0 ]; then
     if sudo -n true 2>/dev/null; then
       sudo=(sudo -n)
     else
       die "packages are missing and this is not root. Type this, then start again:
-  sudo apt-get install --no-install-recommends ${missing[*]}"
+  sudo apt-get update && sudo apt-get install --no-install-recommends ${missing[*]}"
     fi
   fi
+  note "installing: ${missing[*]}"
   local log
   log=$(mktemp)
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update >"$log" 2>&1 || true
