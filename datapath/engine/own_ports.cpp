@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "mrc/engine/identity.hpp"
@@ -137,6 +138,11 @@ OwnPorts::OwnPorts(OwnPortsPlan plan, std::vector<std::unique_ptr<port::Port>> p
   for (const auto& port : ports_) {
     neighbours_.push_back(std::make_unique<port::NeighbourCache>(port->mac(), kNeighbours));
     neighbours_.back()->add_own(link_local(port->mac()));
+    if (!srv6()) continue;
+    // What the T0 has left of a carrier is our NIC's uSID: a T0 with an on-link route to it solicits that address.
+    const auto plane = static_cast<unsigned>(neighbours_.size() - 1);
+    const std::uint16_t nic = plan_.fabric.usid.make(plane, path::UsidKind::kNic, plan_.local.nic);
+    neighbours_.back()->add_own(path::make_carrier(plan_.fabric.locator, std::array{nic}));
   }
 }
 
