@@ -59,6 +59,9 @@ def main():
     parser.add_argument("--min-packets", type=int, default=100)
     parser.add_argument("--min-evs", type=int, default=100)
     parser.add_argument("--no-icrc", action="store_true", help="iCRC was negotiated off (memif)")
+    parser.add_argument("--carriers", help="the only kinds of carriers at this hop, e.g. T1-T0-NIC,T0-NIC; all must be seen")
+    parser.add_argument("--plane", type=int, help="every EV must be of this plane")
+    parser.add_argument("--uplink", type=int, help="every EV must take this T1")
     parser.add_argument("captures", nargs="+")
     args = parser.parse_args()
     params = mrc_decode.Params(icrc=not args.no_icrc)
@@ -82,6 +85,9 @@ def main():
                 if args.mode == "ecmp":
                     assert inner[UDP].sport >= 0xC000, f"source port {inner[UDP].sport:#x}"
             if outer:
+                ev = fields["ev"]
+                assert args.plane in (None, ev >> 28), f"EV {ev:#x} in plane {args.plane}"
+                assert args.uplink in (None, ev >> 20 & 0xFF), f"EV {ev:#x} by T1 {args.uplink}"
                 carriers[check_carrier(packet[IPv6].dst, fields["ev"])] += 1
                 assert packet[IPv6].fl == inner.fl and packet[IPv6].tc == inner.tc, "outer header must repeat the inner's"
             if not args.no_icrc:
@@ -94,9 +100,13 @@ def main():
     names = ", ".join(f"{opcode:#x} x{count}" for opcode, count in sorted(opcodes.items()))
     print(f"   capture: {sum(opcodes.values())} MRC packets decode ({names}); {len(evs)} EVs; iCRC right in {checked}")
     if carriers:
-        print("   uSID carriers: " + ", ".join(f"{'|'.join(('', 'T0', 'T1', 'NIC')[k] for k in kinds)} x{count}"
-                                               for kinds, count in sorted(carriers.items(), reverse=True)))
-        assert carriers[(T0, T1, T0, NIC)] > 0, "no packet with a whole carrier"
+        seen = {"-".join(("", "T0", "T1", "NIC")[kind] for kind in kinds): count
+                for kinds, count in sorted(carriers.items(), reverse=True)}
+        print("   uSID carriers: " + ", ".join(f"{kinds} x{count}" for kinds, count in seen.items()))
+        if args.carriers:
+            assert set(seen) == set(args.carriers.split(",")), f"carriers must be {args.carriers}"
+        else:
+            assert "T0-T1-T0-NIC" in seen, "no packet with a whole carrier"
 
 
 if __name__ == "__main__":
