@@ -43,13 +43,18 @@ def main():
     if libfabric:
         allowed |= needed(libfabric)[0] | {"libfabric.so.1"}
     names, nodelete = needed(path)
+    sanitizers = sorted(name for name in names if re.match(r"lib[a-z]*san\.so", name))
+    if sanitizers:
+        print(f"CANNOT RUN: built with {sanitizers}; what it needs is judged on an ordinary build")
+        return 77
     if "--any-library" not in sys.argv:
         assert names <= allowed, f"{path} needs {sorted(names - allowed)}, which libfabric does not"
     assert nodelete, f"{path} may be unloaded, but DPDK cannot be"
     symbols = exported(path)
     assert symbols == {symbol}, f"{path} exports {sorted(symbols - {symbol})[:20]} besides {symbol}"
     print(f"needs {sorted(names)}; exports {symbol}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,7 +9,7 @@ die() {
   exit 1
 }
 
-# What a build needs, then what demo and tests need on top. Debian 12 and 13 names.
+# What a build needs, then what demo and tests need on top (Debian 12; on 13 only the name libclang-rt-14-dev differs).
 BUILD_PACKAGES="g++ meson ninja-build pkg-config ccache python3 libfabric-dev libdpdk-dev libibverbs-dev libfmt-dev
   libexpected-dev libboost-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libbsd-dev libmd-dev libnuma-dev
   libbpf-dev libxdp-dev libelf-dev libpcap-dev zlib1g-dev libnl-3-dev libnl-route-3-dev"
