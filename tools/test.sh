@@ -108,7 +108,9 @@ unskipped() {
 tsan() {
   (CXX='ccache g++' build_only build-tsan 'test/engine/engine_unit test/prov/prov_test test/control/control_test' \
     -Dsanitize=thread --buildtype=debugoptimized) &&
-    meson test -C build-tsan --no-rebuild --print-errorlogs engine_unit prov_objects control
+    meson test -C build-tsan --no-rebuild --print-errorlogs engine_unit prov_objects &&
+    # Under TSan a forked child starts with signals blocked, which is what the case left out looks at.
+    build-tsan/test/control/control_test '~a daemon inherits nothing of the application'
 }
 many_seeds() {
   local seed
