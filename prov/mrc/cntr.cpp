@@ -4,7 +4,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include <cstring>
 #include <memory>
 #include <mutex>
 
@@ -165,10 +164,9 @@ bool CntrObject::ready_locked() {
 
 int open_cntr(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** cntr, void* context) {
   const fi_cntr_attr wanted = attr != nullptr ? *attr : fi_cntr_attr{};
-  int events = 0;  // a C caller may put any int there, which is no value of the enum yet
-  std::memcpy(&events, &wanted.events, sizeof events);
-  if (events != FI_CNTR_EVENTS_COMP) {
-    MRC_INFO(CNTR, "counters count completions only (FI_CNTR_EVENTS_COMP), not events %d", events);
+  if (wanted.events != FI_CNTR_EVENTS_COMP) {
+    MRC_INFO(CNTR, "counters count completions only (FI_CNTR_EVENTS_COMP), not events %d",
+             static_cast<int>(wanted.events));
     return -FI_ENOSYS;
   }
   WaitSet* set = nullptr;
