@@ -70,11 +70,19 @@ void EngineImpl::nap(Tick now) {
 }
 
 void EngineImpl::lock() {
-  if (mutex_.try_lock()) return;
-  waiters_.fetch_add(1);
-  if (napping_.load()) app_wait_.kick();
-  mutex_.lock();
-  waiters_.fetch_sub(1);
+  if (!mutex_.try_lock()) {
+    waiters_.fetch_add(1);
+    if (napping_.load()) app_wait_.kick();
+    mutex_.lock();
+    waiters_.fetch_sub(1);
+  }
+  // Whoever comes in may leave work behind (a reply, a queued send) and then not poll: the service thread, which
+  // takes the lock by try_lock(), has to watch again.
+  if (service_asleep_.load(std::memory_order_relaxed)) [[unlikely]] {
+    service_asleep_.store(false);
+    set_asleep(kAsleepService, false);
+    service_wait_.kick();
+  }
 }
 
 void EngineImpl::watch_fds() {
