@@ -90,7 +90,7 @@ stage shell-syntax tidy_shell
 stage unit meson_suite "$build_dir" unit
 stage scenario meson_suite "$build_dir" scenario
 stage e2e-ports-and-switch meson_suite "$build_dir" e2e
-for script in fi_info bad_ports pingpong mpi_switch mpi_impaired mpi_af_packet mpi_tap srv6_kernel; do
+for script in fi_info bad_ports pingpong fi_talk mpi_switch mpi_impaired mpi_af_packet mpi_tap srv6_kernel; do
   stage "$script" "test/e2e/$script.sh" "$build_dir"
 done
 
