@@ -198,7 +198,7 @@ void Core::set_plane_up(unsigned plane, bool up, Tick now) {
     if (c.phase != Connection::Phase::kOpen) continue;
     // What is in flight there will hardly arrive, and no EV is to blame for our own link.
     if (!up) {
-      while (c.planes[plane].head != kNone) s.declare_lost(id, c.planes[plane].head, false);
+      while (c.planes[plane].head != kNone) s.declare_lost(id, c.planes[plane].head, false, now);
     }
     // What the budget paid for went with the link, and no timer runs while nothing is in flight.
     if (c.silence_budget != kNone) c.silence_budget = std::max<std::uint32_t>(4, 2u * c.route.planes);
@@ -214,7 +214,7 @@ void Core::on_rx(std::span<const RxPacket> burst, Tick now) {
     const ConnId id = s.touched;
     s.touched = s.connections[id].next_touched;
     s.connections[id].touched = false;
-    s.connections[id].cc.on_batch_end(now);
+    s.signal_batch_end(s.connections[id], now);
     s.settle(id, now);
   }
 }

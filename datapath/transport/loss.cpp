@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Loss: gaps (later packets SACKed), tail probes, time-outs; and, apart from that, which EV is to blame (design.md).
-// A gap is retransmitted early and may be a mistake; an EV is blamed late, on the evidence of its own plane.
+// Loss: gaps (later packets SACKed), tail probes, time-outs. A gap is retransmitted early and may be a mistake; which
+// EV is to blame for it is judged apart and later (blame.cpp).
 #include <algorithm>
 
 #include "mrc/transport/state.hpp"
@@ -10,40 +10,7 @@ namespace {
 
 constexpr std::uint8_t kMaxTailProbes = 5;  // each waits twice as long as the one before
 constexpr std::uint8_t kMaxBackoff = 16;
-constexpr std::uint32_t kMaxBlamed = 64;  // remembered in case they turn up after all
-constexpr std::uint32_t kMaxLookup = 128;
 constexpr unsigned kMaxUnreported = 16;  // records looked past, waiting for a report about them
-constexpr std::int32_t kMaxGap = 1024;
-
-void append(IndexQueue& queue, Pool<Suspect>& pool, std::uint32_t at) {
-  pool[at].next = kNone;
-  (queue.tail == kNone ? queue.head : pool[queue.tail].next) = at;
-  queue.tail = at;
-}
-
-std::uint32_t take_head(IndexQueue& queue, Pool<Suspect>& pool) {
-  const std::uint32_t at = queue.head;
-  queue.head = pool[at].next;
-  if (queue.head == kNone) queue.tail = kNone;
-  return at;
-}
-
-/// Removes and returns the entry of seq (and ev, unless any will do); kNone if it is not among the first kMaxLookup.
-std::uint32_t extract(IndexQueue& queue, Pool<Suspect>& pool, std::uint64_t seq, std::uint32_t ev, bool any) {
-  std::uint32_t before = kNone;
-  std::uint32_t at = queue.head;
-  for (std::uint32_t n = 0; at != kNone && n < kMaxLookup; ++n) {
-    if (pool[at].seq == seq && (any || pool[at].ev_value == ev)) {
-      (before == kNone ? queue.head : pool[before].next) = pool[at].next;
-      if (queue.tail == at) queue.tail = before;
-      return at;
-    }
-    before = at;
-    at = pool[at].next;
-  }
-  return kNone;
-}
-
 }  // namespace
 
 std::uint32_t Core::State::record_bytes(const TxRecord& record) const {
@@ -91,24 +58,11 @@ void Core::State::lose(ConnId id, std::uint32_t number) {
   c.tx.mark_lost(segments, TxWindow::sequence(segments, number));
 }
 
-void Core::State::declare_lost(ConnId id, std::uint32_t number, bool suspect) {
+void Core::State::declare_lost(ConnId id, std::uint32_t number, bool suspect, Tick now) {
   Connection& c = connections[id];
   const TxRecord& record = TxWindow::at(segments, number);
-  c.cc.on_loss(record_bytes(record));
-  if (suspect && !(record.flags & TxRecord::kNoBlame) && c.suspects < config.window) {
-    const std::uint32_t at = suspects.take();
-    if (at != kNone) {
-      Suspect& s = suspects[at];
-      s.sent = record.sent;
-      s.seq = TxWindow::sequence(segments, number);
-      s.ev_value = c.evs.all()[record.ev].value;
-      s.order = record.order;
-      s.ev = record.ev;
-      s.plane = record.plane;
-      append(c.planes[record.plane].suspects, suspects, at);
-      ++c.suspects;
-    }
-  }
+  signal_loss(c, record.plane, record_bytes(record), now);
+  if (suspect) suspect_path(c, TxWindow::sequence(segments, number), record);
   lose(id, number);
 }
 
@@ -125,89 +79,13 @@ void Core::State::detect_losses(ConnId id, Tick now) {
       // A cleared bit is no information, and no bit even less: something sent later must have been there when the
       // peer last told about this part of the window.
       if (segments[at / 64].reported > record.sent) {
-        declare_lost(id, at, true);
+        declare_lost(id, at, true, now);
       } else if (++unreported > kMaxUnreported) {
         break;
       }
       at = next;
     }
   }
-}
-
-void Core::State::judge_suspects(ConnId id, Tick now) {
-  Connection& c = connections[id];
-  const Duration twice = std::max(c.rtt.srtt() * 2, config.reorder_floor);
-  const Duration age = rto(c);
-  for (TxPlane& plane : c.planes) {
-    const Duration margin = std::max(twice, plane.reordering);
-    while (!plane.suspects.empty()) {
-      const Suspect& s = suspects[plane.suspects.head];
-      const bool same_plane = plane.any_sacked &&
-                              static_cast<std::int32_t>(plane.high_order - s.order) >= config.reorder_packets &&
-                              plane.high_sent - s.sent >= margin;
-      const bool timed_out = now - s.sent >= age && c.high_sent > s.sent;
-      if (!same_plane && !timed_out) break;
-      const std::uint32_t at = take_head(plane.suspects, suspects);
-      --c.suspects;
-      blame(c, at, now);
-    }
-  }
-}
-
-void Core::State::blame(Connection& c, std::uint32_t suspect, Tick now) {
-  const Suspect& s = suspects[suspect];
-  const auto evs = c.evs.all();
-  if (s.ev < evs.size() && evs[s.ev].value == s.ev_value) {
-    const path::EvState state = evs[s.ev].state;
-    if (state == path::EvState::kGood || state == path::EvState::kSkip) ++counters.ev_blamed;
-    c.evs.on_lost(s.ev, now);
-  }
-  append(c.blamed, suspects, suspect);
-  if (++c.blamed_count > kMaxBlamed) {
-    suspects.give(take_head(c.blamed, suspects));
-    --c.blamed_count;
-  }
-}
-
-/// A packet that was declared lost arrived: its EV is innocent, and we were too hasty. Known by its EV echoed, or by
-/// its retransmission having been a duplicate.
-bool Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now) {
-  std::uint32_t at = kNone;
-  for (unsigned p = 0; p < c.route.planes && at == kNone && c.suspects != 0; ++p) {
-    at = extract(c.planes[p].suspects, suspects, seq, ev, duplicate);
-  }
-  if (at != kNone) {
-    --c.suspects;
-  } else {
-    at = extract(c.blamed, suspects, seq, ev, duplicate);
-    if (at == kNone) return false;
-    --c.blamed_count;
-    const std::uint16_t index = suspects[at].ev;
-    const auto evs = c.evs.all();
-    if (index < evs.size() && evs[index].value == suspects[at].ev_value &&
-        evs[index].state == path::EvState::kAssumedBad) {
-      c.evs.on_spurious(index);
-      if (evs[index].state == path::EvState::kGood) ++counters.ev_restored;
-    }
-  }
-  // Be as patient from now on as would have been right this time.
-  const Suspect& s = suspects[at];
-  const TxPlane& plane = c.planes[s.plane];
-  const auto passed = static_cast<std::int32_t>(plane.high_order - s.order);
-  if (plane.any_sacked && passed >= c.gap) c.gap = static_cast<std::uint16_t>(std::min(passed + passed / 4, kMaxGap));
-  c.reordering = std::clamp(now - s.sent - c.rtt.srtt(), c.reordering, std::max(c.reordering, config.rto_min / 4));
-  c.clean_acks = 0;
-  ++counters.spurious;
-  suspects.give(at);
-  return true;
-}
-
-void Core::State::drop_suspects(Connection& c) {
-  for (TxPlane& plane : c.planes) {
-    while (!plane.suspects.empty()) suspects.give(take_head(plane.suspects, suspects));
-  }
-  while (!c.blamed.empty()) suspects.give(take_head(c.blamed, suspects));
-  c.suspects = c.blamed_count = 0;
 }
 
 Tick Core::State::loss_deadline(const Connection& c) const {
@@ -258,12 +136,12 @@ void Core::State::loss_timers(ConnId id, Tick now) {
   if (now >= std::max(oldest, c.last_progress) + rto(c)) {
     ++counters.rto;
     c.backoff = static_cast<std::uint8_t>(std::min<unsigned>(c.backoff + 1u, kMaxBackoff));
-    c.cc.on_timeout();
+    signal_timeout(c, now);
     for (TxPlane& plane : c.planes) {
       while (plane.head != kNone) {
         // Others SACKed after it speak against its path; silence on all paths speaks against none.
         const bool others = segments[plane.head / 64].reported > TxWindow::at(segments, plane.head).sent;
-        declare_lost(id, plane.head, others);
+        declare_lost(id, plane.head, others, now);
       }
     }
     c.silence_budget = std::max<std::uint32_t>(4, 2u * c.route.planes);

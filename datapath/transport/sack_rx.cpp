@@ -62,7 +62,7 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
       const auto index = c.evs.find(seth.echoed_ev);
       if (index && seth.mark == wire::EvMark::kSkipOnce) c.evs.on_ecn(*index);
       if (index && seth.mark == wire::EvMark::kAlwaysSkip) c.evs.on_lost(*index, now);
-      c.cc.on_ecn(c.mtu);
+      if (index) signal_ecn(c, c.evs.all()[*index].plane, now);
     }
     if (current && seq >= end) {
       // Named, though perhaps not within the bitmap's reach. Reports come lowest first, so that what a report leaves
@@ -118,7 +118,7 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
     c.reordering = c.reordering / 2;
     c.gap = std::max<std::uint16_t>(config.gap_packets, c.gap / 2);
   }
-  c.cc.on_ack(bytes, echoed ? c.sack_rtt : Duration{-1}, false);
+  signal_ack(c, record, bytes, echoed ? c.sack_rtt : Duration{-1}, now);
 
   Message& m = messages[record.message];
   ++m.acked;
@@ -137,7 +137,7 @@ void Core::State::on_nack(ConnId id, const wire::Packet& p, Tick now) {
   const TxRecord& record = c.tx.record(segments, seq);
   if (!(record.flags & TxRecord::kLinked) || c.evs.all()[record.ev].value != p.neth.ev) return;  // an older one
   if (!last_hop) c.evs.on_trim(record.ev);
-  c.cc.on_nack(record_bytes(record), last_hop);
+  signal_trim(c, record.plane, record_bytes(record), last_hop, now);
   c.last_progress = now;
   lose(id, c.tx.number(seq));
 }

@@ -206,17 +206,28 @@ struct Core::State {
   void unlink(Connection& c, TxRecord& record, std::uint32_t bytes);
   std::uint32_t record_bytes(const TxRecord& record) const;
   void detect_losses(ConnId id, Tick now);
-  void declare_lost(ConnId id, std::uint32_t number, bool suspect);
+  void declare_lost(ConnId id, std::uint32_t number, bool suspect, Tick now);
   void lose(ConnId id, std::uint32_t number);
   Tick tail_probe_at(const Connection& c) const;
-  void judge_suspects(ConnId id, Tick now);
-  void blame(Connection& c, std::uint32_t suspect, Tick now);
-  bool spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now);
-  void drop_suspects(Connection& c);
   void loss_timers(ConnId id, Tick now);
   Tick loss_deadline(const Connection& c) const;
   Duration patience(const Connection& c) const;
   Duration rto(const Connection& c) const;
+
+  // --- blame.cpp
+  void suspect_path(Connection& c, std::uint64_t seq, const TxRecord& record);
+  void judge_suspects(ConnId id, Tick now);
+  void blame(Connection& c, std::uint32_t suspect, Tick now);
+  bool spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now);
+  void drop_suspects(Connection& c);
+
+  // --- signals.cpp
+  void signal_ack(Connection& c, const TxRecord& record, std::uint32_t bytes, Duration rtt, Tick now);
+  void signal_ecn(Connection& c, unsigned plane, Tick now);
+  void signal_trim(Connection& c, unsigned plane, std::uint32_t bytes, bool last_hop, Tick now);
+  void signal_loss(Connection& c, unsigned plane, std::uint32_t bytes, Tick now);
+  void signal_timeout(Connection& c, Tick now);
+  void signal_batch_end(Connection& c, Tick now);
 
   // --- probe.cpp
   void start_mtu_probes(ConnId id, Tick now);
