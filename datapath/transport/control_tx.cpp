@@ -17,7 +17,7 @@ constexpr Duration kRefreshMin = microseconds(100);
 }  // namespace
 
 bool Core::State::control_path(Connection& c, std::uint32_t room, Tick now, std::uint32_t& ev, std::uint8_t& plane) {
-  std::uint32_t usable = room & plane_mask(c.route);
+  std::uint32_t usable = room & plane_mask(c.route) & ~std::uint32_t{c.denied_planes};
   if (usable == 0) return false;
   if (now - c.control_evs_at >= std::max(c.rtt.srtt(), kRefreshMin)) {
     c.control_evs_at = now;
@@ -27,8 +27,11 @@ bool Core::State::control_path(Connection& c, std::uint32_t room, Tick now, std:
     for (unsigned p = 0; p < c.route.planes; ++p) {
       // Any EV of the plane that is not known to be bad; a few draws find one where there are many.
       const path::Ev* best = &evs[p * c.evs.per_plane() + random.below(std::max(c.evs.per_plane(), 1u))];
-      for (int i = 0; i < 4 && best->state == path::EvState::kAssumedBad; ++i) {
+      for (int i = 0; i < 4 && best->state >= path::EvState::kAssumedBad; ++i) {
         best = &evs[p * c.evs.per_plane() + random.below(c.evs.per_plane())];
+      }
+      for (unsigned i = 0; i < c.evs.per_plane() && best->state == path::EvState::kDenied; ++i) {
+        best = &evs[p * c.evs.per_plane() + i];
       }
       c.planes[p].control_ev = best->value;
     }
@@ -274,10 +277,7 @@ Core::State::Sent Core::State::send_reply(TxPacket& out, std::uint32_t room, Tic
     if (e.upper->route(r.destination, looked_up) != Status::kOk) return Sent::kNothing;
     const std::uint32_t usable = room & plane_mask(looked_up);
     if (usable == 0) return Sent::kNoRoom;
-    const unsigned turn = random.below(8);
-    plane = static_cast<std::uint8_t>((static_cast<unsigned>(std::countr_zero((usable | usable << 8) >> turn)) + turn) &
-                                      7u);
-    ev = looked_up.draw_ev(plane, random.next(), config.wire.ev_split);
+    draw_path(looked_up, usable, ev, plane);
   }
   wire::Packet p;
   p.inner.source = r.source;

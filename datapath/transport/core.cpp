@@ -55,8 +55,8 @@ std::size_t Core::memory_needed(const Config& config, const Limits& limits) {
          room<std::uint64_t>(std::size_t{n.connections} * (n.window / 64)) +
          room<std::uint32_t>(std::size_t{n.connections} * TxWindow::slots_for(n.window)) +
          Pool<Message>::bytes(limits.messages) + SegmentPool::bytes(n.segments) + Pool<Suspect>::bytes(n.suspects) +
-         room<Event>(n.events) + room<Reply>(kReplies) + room<NackEntry>(kNacks) + DeadlineHeap::bytes(n.connections) +
-         256;
+         room<Event>(n.events) + room<path::DenyRule>(path::kMaxDenyRules) + room<Reply>(kReplies) +
+         room<NackEntry>(kNacks) + DeadlineHeap::bytes(n.connections) + 256;
 }
 
 Core::Core(const Config& config, const Limits& limits, std::span<std::byte> memory, std::uint64_t seed) {
@@ -90,6 +90,7 @@ Core::Core(const Config& config, const Limits& limits, std::span<std::byte> memo
   s.segments = SegmentPool::carve(arena, n.segments);
   s.suspects = Pool<Suspect>::carve(arena, n.suspects);
   s.events = Ring<Event>(arena.make<Event>(n.events));
+  s.deny_storage = arena.make<path::DenyRule>(path::kMaxDenyRules);
   s.replies = Ring<Reply>(arena.make<Reply>(kReplies));
   s.nacks = Ring<NackEntry>(arena.make<NackEntry>(kNacks));
   s.timers = DeadlineHeap(arena, n.connections);

@@ -104,7 +104,7 @@ void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick no
     if (c.mtu_step == 0) return;
     unsigned worst = 0;
     for (unsigned i = 0; i < c.route.planes; ++i) {
-      if (c.planes[i].mtu_step == 0 && (links_up >> i & 1)) return;
+      if (c.planes[i].mtu_step == 0 && ((links_up & ~c.denied_planes) >> i & 1) != 0) return;
       worst = std::max<unsigned>(worst, c.planes[i].mtu_step);
     }
     set_mtu(c, mtu_size(c, worst));

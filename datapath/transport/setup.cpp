@@ -46,6 +46,7 @@ void Core::State::new_instance(ConnId id) {
   c.clean_acks = 0;
   c.silence_budget = kNone;
   c.planes = {};
+  c.tallies = {};
   c.probes = {};
   c.mtu_next = kNever;
   c.mtu_step = c.mtu_tries = 0;
@@ -67,6 +68,7 @@ Status Core::State::find_route(ConnId id) {
   if (status != Status::kOk) return status;
   c.route.planes = static_cast<std::uint8_t>(std::clamp<unsigned>(c.route.planes, 1, path::kMaxPlanes));
   c.evs = path::EvSet(c.route, config.wire.ev_split, config.ev, storage_of(id), random);
+  if (!apply_denylist(c)) return Status::kNoRoute;
   c.route_known = true;
   return Status::kOk;
 }

@@ -12,15 +12,18 @@ void Core::State::signal_ack(Connection& c, const TxRecord& /*record*/, std::uin
 }
 
 /// The packet that a SACK names was ECN-marked.
-void Core::State::signal_ecn(Connection& c, unsigned /*plane*/, Tick /*now*/) {
+void Core::State::signal_ecn(Connection& c, unsigned plane, Tick /*now*/) {
+  ++c.tallies[plane].marked;
   c.cc.on_ecn(c.mtu);
 }
 
-void Core::State::signal_trim(Connection& c, unsigned /*plane*/, std::uint32_t bytes, bool last_hop, Tick /*now*/) {
+void Core::State::signal_trim(Connection& c, unsigned plane, std::uint32_t bytes, bool last_hop, Tick /*now*/) {
+  ++c.tallies[plane].trimmed;
   c.cc.on_nack(bytes, last_hop);
 }
 
-void Core::State::signal_loss(Connection& c, unsigned /*plane*/, std::uint32_t bytes, Tick /*now*/) {
+void Core::State::signal_loss(Connection& c, unsigned plane, std::uint32_t bytes, Tick /*now*/) {
+  ++c.tallies[plane].lost;
   c.cc.on_loss(bytes);
 }
 

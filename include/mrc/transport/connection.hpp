@@ -61,6 +61,11 @@ struct TxPlane {
   std::uint8_t mtu_step = 0;  ///< MTU probe: 1 + index of the largest size confirmed, 0 = none yet
 };
 
+/// What happened to the data packets of one plane, for Core::info(). Counters that wrap.
+struct PlaneTally {
+  std::uint32_t retransmitted = 0, lost = 0, marked = 0, trimmed = 0;
+};
+
 /// An outstanding path probe: of an ASSUMED_BAD EV, or of the MTU.
 struct PathProbe {
   Tick sent{};
@@ -138,6 +143,7 @@ struct Connection {
   std::uint8_t mtu_step = 0;    ///< 1 + index of the size being probed, 0 = not probing
   std::uint8_t probe_next = 0;  ///< ring position in `probes`
   std::uint8_t next_control_plane = 0;
+  std::uint8_t denied_planes = 0;  ///< bit p: the denylist leaves no EV of plane p
   std::uint16_t probe_id = 0;
   Tick mtu_next = kNever;
   std::array<PathProbe, 8> probes{};
@@ -170,6 +176,7 @@ struct Connection {
   std::uint16_t tail_probe_id = 0;
   std::int64_t silent_since = 0;  ///< active time (State::active) since when nothing was heard
   std::array<TxPlane, path::kMaxPlanes> planes{};
+  std::array<PlaneTally, path::kMaxPlanes> tallies{};
   IndexQueue blamed{};
   std::uint32_t blamed_count = 0;
   std::uint64_t echo_match = UINT64_MAX;  ///< while a SACK is looked at: whose latest transmission it echoes

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "mrc/arena.hpp"
+#include "mrc/path/denylist.hpp"
 #include "mrc/path/ev_set.hpp"
 #include "mrc/path/route.hpp"
 #include "mrc/random.hpp"
@@ -176,6 +177,8 @@ struct PoolLevels {
   bool operator==(const PoolLevels&) const = default;
 };
 
+struct ConnectionInfo;  // info.hpp
+
 class Core {
  public:
   static std::size_t memory_needed(const Config&, const Limits&);
@@ -206,6 +209,10 @@ class Core {
   /// The control socket or the upper layer knows better than time-outs.
   void peer_gone(const wire::Ipv6Address& remote, Tick now);
   void set_plane_up(unsigned plane, bool up, Tick now);
+  /// The operator's denylist, instead of the one before: EVs that it covers are DENIED, those that it covers no more
+  /// are GOOD again; connections made later follow it too. A connection all of whose EVs are covered fails with
+  /// kNoRoute. False, and nothing changes, if there are more than path::kMaxDenyRules.
+  bool set_denylist(std::span<const path::DenyRule> rules, Tick now);
 
   void on_rx(std::span<const RxPacket> burst, Tick now);
   /// Fills up to out.size() packets; plane_room[p] = frames that plane p can take now (0 = none, link down).
@@ -222,6 +229,8 @@ class Core {
   /// EVs of a connection, for counters and tests: state and packets are per EV value.
   std::span<const path::Ev> evs(ConnId) const;
   std::uint64_t inflight_packets(ConnId) const;
+  /// Everything there is to watch about one connection, at once (info.hpp). Any id; phase kFree where there is none.
+  ConnectionInfo info(ConnId) const;
   PoolLevels pool_levels() const;
 
   struct State;  ///< internal to datapath/transport

@@ -101,6 +101,9 @@ struct Core::State {
   std::uint64_t hash_key = 0;
   std::uint32_t index_bits = 0;
   std::uint32_t links_up = UINT32_MAX;  ///< bit p: plane p's link is up
+  std::span<path::DenyRule> deny_storage;
+  std::uint32_t deny_count = 0;
+  std::span<const path::DenyRule> denylist() const { return deny_storage.first(deny_count); }
 
   std::span<Endpoint> endpoints;
   std::span<std::uint32_t> endpoint_buckets;
@@ -161,6 +164,10 @@ struct Core::State {
   void enter(Tick now);  ///< each call of the driver: stalls
   void push(IndexQueue& list, ConnId id, std::uint32_t Connection::*next);
   ConnId pop(IndexQueue& list, std::uint32_t Connection::*next);
+
+  // --- denylist.cpp
+  bool apply_denylist(Connection& c) const;  ///< false: no EV is left
+  void draw_path(const path::Route& route, std::uint32_t planes, std::uint32_t& ev, std::uint8_t& plane);
 
   // --- setup.cpp
   void new_instance(ConnId id);
