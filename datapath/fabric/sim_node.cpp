@@ -136,6 +136,7 @@ void Sim::plan_wake(unsigned index) {
 
 void Sim::send(unsigned index, const transport::TxPacket& packet) {
   Node& node = *nodes_[index];
+  if (on_transmit_) on_transmit_(index, packet);
   const std::span header(packet.header.data(), packet.header_length);
   const std::size_t total = said_length(header);
   const std::uint32_t slot = take_packet();

@@ -86,6 +86,10 @@ class Sim {
   void on_progress(std::function<void(unsigned node)> handler) { on_progress_ = std::move(handler); }
   using Gather = std::function<void(const transport::TxPacket&, std::span<std::byte> payload)>;
   void set_gather(Gather gather) { gather_ = std::move(gather); }
+  /// Called for each packet that a node hands to a port; must not call into the core.
+  void on_transmit(std::function<void(unsigned node, const transport::TxPacket&)> tap) {
+    on_transmit_ = std::move(tap);
+  }
 
   /// Runs `action` at `when` (not before now). It may do anything; carriers are looked at and all nodes run after it.
   void at(Tick when, std::function<void()> action);
@@ -164,6 +168,7 @@ class Sim {
   std::function<void(unsigned, const transport::Event&)> on_event_;
   std::function<void(unsigned)> on_progress_;
   Gather gather_;
+  std::function<void(unsigned, const transport::TxPacket&)> on_transmit_;
 };
 
 /// An Upper for tests: routes through the Sim, places into registered memory (rkey → region, VA counts from its start).
