@@ -81,7 +81,7 @@ void Core::State::mtu_probe_due(ConnId id, Tick now) {
 void Core::State::set_mtu(Connection& c, std::uint32_t mtu) {
   if (mtu == 0 || mtu == c.mtu) return;
   c.mtu = mtu;
-  if (config.window_bytes == 0) c.cc.resize(std::uint64_t{config.window} * std::max(mtu, kBaseMtu));
+  c.cc.set_link(cc_link(c));
 }
 
 void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick now) {

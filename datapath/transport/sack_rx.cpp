@@ -31,6 +31,7 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
   const std::uint64_t report = end - 1 + static_cast<std::uint64_t>(std::int64_t{seth.sack_offset});
   c.echo_match = UINT64_MAX;
   c.sack_rtt = Duration{-1};
+  c.echo_marked = false;
   c.evidence = Tick{};
   if (seth.probe_reply) {
     if (c.tail_probes != 0 && static_cast<std::uint16_t>(seth.ack_psn_offset) == c.tail_probe_id) {
@@ -60,9 +61,11 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
     if (!current && c.suspects + c.blamed_count != 0) spurious(c, seq, seth.echoed_ev, duplicate, now);
     if (seth.mark != wire::EvMark::kNone) {
       const auto index = c.evs.find(seth.echoed_ev);
-      if (index && seth.mark == wire::EvMark::kSkipOnce) c.evs.on_ecn(*index);
+      if (index && seth.mark == wire::EvMark::kSkipOnce && config.ecn_balancing) c.evs.on_ecn(*index);
       if (index && seth.mark == wire::EvMark::kAlwaysSkip) c.evs.on_lost(*index, now);
-      if (index) signal_ecn(c, c.evs.all()[*index].plane, now);
+      // One that is SACKed only now is told with its acknowledgement.
+      c.echo_marked = current && seth.mark == wire::EvMark::kSkipOnce;
+      if (index && !c.echo_marked) signal_ecn(c, c.evs.all()[*index].plane, now);
     }
     if (current && seq >= end) {
       // Named, though perhaps not within the bitmap's reach. Reports come lowest first, so that what a report leaves
@@ -78,6 +81,7 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
   c.tx.acknowledge(segments, report, seth.bitmap, fn);
   if (c.tx.advance(segments)) wake_starved();
   c.tx.note_report(segments, report, c.evidence);
+  if (p.cc_present) signal_receiver(c, p.cc);
   // Anything heard ends the time of silence.
   c.backoff = 0;
   c.silence_budget = kNone;
@@ -118,7 +122,7 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
     c.reordering = c.reordering / 2;
     c.gap = std::max<std::uint16_t>(config.gap_packets, c.gap / 2);
   }
-  signal_ack(c, record, bytes, echoed ? c.sack_rtt : Duration{-1}, now);
+  signal_ack(c, record, bytes, echoed ? c.sack_rtt : Duration{-1}, echoed && c.echo_marked, now);
 
   Message& m = messages[record.message];
   ++m.acked;

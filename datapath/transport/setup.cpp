@@ -56,6 +56,7 @@ void Core::State::new_instance(ConnId id) {
   c.probe_reporting = false;
   c.named_seq = 0;
   c.rcvd_bytes = 0;
+  c.peer_received = 0;
   c.planes_heard = c.planes_heard_before = 0;
   c.control_evs_at = Tick{};
   c.silent_since = active;
@@ -260,12 +261,11 @@ void Core::State::learn_peer(ConnId id, const wire::InitBody& body, std::uint32_
   c.peer_window = std::clamp(body.window, 1u, 4096u);
   c.rx.reset(body.psn);
   c.rcvd_bytes = 0;
+  c.peer_received = 0;
   const std::uint32_t own = c.route.mtu > kHeaderBudget ? (c.route.mtu - kHeaderBudget) & ~3u : 4;
   c.full_mtu = std::max(std::min(own, body.mtu) & ~3u, 4u);
   c.mtu = std::min(kBaseMtu, c.full_mtu);
-  const std::uint64_t window =
-      config.window_bytes != 0 ? config.window_bytes : std::uint64_t{config.window} * std::max(c.mtu, kBaseMtu);
-  c.cc = FixedWindow(window);
+  c.cc.start(config.cc, cc_link(c));
   make_template(c);
 }
 

@@ -1,39 +1,83 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The one place where acknowledgements, marks, trims, losses and time-outs become signals: to congestion control and to
 // what is known of planes.
+#include <algorithm>
+#include <bit>
+
 #include "mrc/transport/state.hpp"
 
 namespace mrc::transport {
+namespace {
 
-/// `rtt` < 0: this packet gave no sample.
-void Core::State::signal_ack(Connection& c, const TxRecord& /*record*/, std::uint32_t bytes, Duration rtt,
-                             Tick /*now*/) {
-  c.cc.on_ack(bytes, rtt, false);
+CcTime at(const Connection& c, Tick now) {
+  return {now, c.inflight_bytes};
 }
 
-/// The packet that a SACK names was ECN-marked.
-void Core::State::signal_ecn(Connection& c, unsigned plane, Tick /*now*/) {
+}  // namespace
+
+/// The connection as its controller sees it.
+CcLink Core::State::cc_link(const Connection& c) const {
+  CcLink link;
+  const auto planes = static_cast<unsigned>(std::popcount(plane_mask(c.route) & links_up));
+  link.plane_bps = config.link_bps;
+  link.bps = config.link_bps * std::max(planes, 1u);
+  link.limit =
+      config.window_bytes != 0 ? config.window_bytes : std::uint64_t{config.window} * std::max(c.mtu, kBaseMtu);
+  link.mtu = c.mtu;
+  link.target_min = config.cc_target_min;
+  link.trimming = config.trimming;
+  return link;
+}
+
+void Core::State::signal_sent(Connection& c, std::uint32_t bytes, Tick now) {
+  c.cc.on_sent(bytes, at(c, now));
+}
+
+/// `rtt` < 0: this packet gave no sample. `marked`: it was echoed as ECN-marked.
+void Core::State::signal_ack(Connection& c, const TxRecord& record, std::uint32_t bytes, Duration rtt, bool marked,
+                             Tick now) {
+  if (marked) ++c.tallies[record.plane].marked;
+  c.cc.on_ack(bytes, rtt, marked, at(c, now));
+}
+
+/// A packet that was SACKed before had been ECN-marked.
+void Core::State::signal_ecn(Connection& c, unsigned plane, Tick now) {
   ++c.tallies[plane].marked;
-  c.cc.on_ecn(c.mtu);
+  c.cc.on_ecn(c.mtu, at(c, now));
 }
 
-void Core::State::signal_trim(Connection& c, unsigned plane, std::uint32_t bytes, bool last_hop, Tick /*now*/) {
+void Core::State::signal_trim(Connection& c, unsigned plane, std::uint32_t bytes, bool last_hop, Tick now) {
   ++c.tallies[plane].trimmed;
-  c.cc.on_nack(bytes, last_hop);
+  c.cc.on_nack(bytes, last_hop, at(c, now));
 }
 
-void Core::State::signal_loss(Connection& c, unsigned plane, std::uint32_t bytes, Tick /*now*/) {
+void Core::State::signal_loss(Connection& c, unsigned plane, std::uint32_t bytes, Tick now) {
   ++c.tallies[plane].lost;
-  c.cc.on_loss(bytes);
+  c.cc.on_loss(bytes, at(c, now));
 }
 
-void Core::State::signal_timeout(Connection& c, Tick /*now*/) {
-  c.cc.on_timeout();
+void Core::State::signal_timeout(Connection& c, Tick now) {
+  c.cc.on_timeout(at(c, now));
+}
+
+/// CC_STATE: what the receiver demands. Older reports than the last one demand nothing.
+void Core::State::signal_receiver(Connection& c, const wire::CcState& state) {
+  constexpr std::uint32_t kMask = 0xffffff;
+  const std::uint32_t newly = (state.rcvd_bytes - c.peer_received) & kMask;
+  if (newly > kMask / 2) return;
+  c.peer_received = state.rcvd_bytes;
+  if (state.rcv_cwnd_pen != 0) c.cc.on_penalty(std::uint64_t{newly} << 8, state.rcv_cwnd_pen);
+  if (state.restore_cwnd) c.cc.on_restore();
 }
 
 /// After each received burst.
 void Core::State::signal_batch_end(Connection& c, Tick now) {
-  c.cc.on_batch_end(now);
+  const std::uint32_t planes = plane_mask(c.route) & links_up;
+  if (planes != c.cc_planes && planes != 0 && c.peer_known) {
+    c.cc_planes = planes;
+    c.cc.set_link(cc_link(c));
+  }
+  c.cc.on_batch_end(at(c, now));
 }
 
 }  // namespace mrc::transport

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Deadlines, round-trip estimates and the fixed window.
+// Deadlines and round-trip estimates.
 #include <rapidcheck.h>
 
 #include <map>
 
 #include "mrc/random.hpp"
-#include "mrc/transport/cc.hpp"
 #include "mrc/transport/rtt.hpp"
 #include "mrc/transport/timers.hpp"
 #include "support/catch.hpp"
@@ -56,38 +55,6 @@ TEST_CASE("round-trip time") {
   REQUIRE(rtt.min() <= microseconds(10));
   rtt.sample(nanoseconds(-5));
   REQUIRE(rtt.srtt() > milliseconds(30));
-}
-
-TEST_CASE("fixed window") {
-  FixedWindow cc(64000);
-  REQUIRE(cc.can_send(0, 100000));  // a packet always goes out when nothing is in flight
-  REQUIRE(cc.can_send(60000, 4000));
-  REQUIRE(!cc.can_send(60001, 4000));
-  SECTION("gives way to loss and grows back") {
-    for (int i = 0; i < 1000; ++i) cc.on_loss(1000);
-    REQUIRE(cc.window() == 4000);
-    for (int i = 0; i < 1000; ++i) cc.on_ack(1000, Duration{-1}, false);
-    REQUIRE(cc.window() == 64000);
-  }
-  SECTION("stays full at one loss in ten") {
-    for (int i = 0; i < 10000; ++i) {
-      if (i % 10 == 0) {
-        cc.on_loss(1000);
-      } else {
-        cc.on_ack(1000, Duration{-1}, false);
-      }
-    }
-    REQUIRE(cc.window() >= 62000);
-  }
-  SECTION("time-outs halve it down to a floor") {
-    for (int i = 0; i < 20; ++i) cc.on_timeout();
-    REQUIRE(cc.window() == 4000);
-  }
-  SECTION("is counted in packets") {
-    cc.on_timeout();
-    cc.resize(256000);
-    REQUIRE(cc.window() == 128000);
-  }
 }
 
 }  // namespace mrc::transport

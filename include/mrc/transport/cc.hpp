@@ -1,64 +1,131 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Congestion control as the transport calls it. One algorithm per core, statically dispatched; signals are batched:
-// on_ack() per newly acknowledged packet, on_batch_end() once per received burst.
+// Congestion control as the transport calls it: one controller per connection, chosen at run time, statically
+// dispatched (a tagged union and a switch). Bytes are payload bytes, at least 1 a packet. Bytes in flight are counted
+// by the connection alone, where packets are linked and unlinked; controllers are told.
+//
+// When to call what (datapath/transport/signals.cpp does): on_sent() per packet that leaves; on_ack() per packet newly
+// SACKed, with the round trip of the report where it has one (< 0: none), and whether that packet was echoed as
+// ECN-marked; on_ecn() for a mark that is reported about a packet already SACKed; on_nack() per packet reported
+// trimmed; on_loss() per packet declared lost; on_timeout() before the losses of a time-out; on_penalty() with the
+// receiver's demand, on_restore() when it takes that back; on_batch_end() once per received burst.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
-#include "mrc/time.hpp"
+#include "mrc/transport/cc_fixed.hpp"
+#include "mrc/transport/cc_kind.hpp"
+#include "mrc/transport/cc_nscc.hpp"
+#include "mrc/transport/cc_swift.hpp"
 
 namespace mrc::transport {
 
-/// What every algorithm is told. Bytes are payload bytes, at least 1 a packet.
 template <class T>
-concept CongestionControl = requires(T cc, const T constant, std::uint64_t bytes, Duration rtt, Tick now, bool flag) {
-  { constant.can_send(bytes, bytes) } -> std::same_as<bool>;  // (in flight, next packet)
-  cc.on_ack(bytes, rtt, flag);                                // rtt < 0: not measured; flag: ECN echoed
-  cc.on_batch_end(now);
-  cc.on_nack(bytes, flag);  // trimmed; flag: on the last hop
-  cc.on_loss(bytes);
-  cc.on_ecn(bytes);
-  cc.on_timeout();
+concept CongestionControl = std::is_trivially_copyable_v<T> &&
+    requires(T cc, const T constant, std::uint64_t bytes, Duration rtt, CcTime at, bool flag, const CcLink& link) {
+  cc.set_link(link);                // first of all, and at each change
+  cc.on_ack(bytes, rtt, flag, at);  // flag: marked
+  cc.on_ecn(bytes, at);
+  cc.on_nack(bytes, flag, at);  // flag: on the last hop
+  cc.on_loss(bytes, at);
+  cc.on_timeout(at);
+  cc.on_penalty(bytes);
+  cc.on_restore();
+  cc.on_sent(bytes, at);
+  cc.on_batch_end(at);
   { constant.window() } -> std::same_as<std::uint64_t>;
+  { constant.max_window() } -> std::same_as<std::uint64_t>;
 };
+static_assert(CongestionControl<FixedWindow> && CongestionControl<Nscc> && CongestionControl<Swift>);
 
-/// A fixed window that gives way to loss and trimming and grows back with what is acknowledged: for software ports,
-/// whose delay says more about the scheduler than about queues. In balance at 1/9 loss, so that below it the window
-/// stays full: spraying meets loss by changing paths first.
-class FixedWindow {
+class Cc {
+  template <class Self, class Fn>
+  static decltype(auto) dispatch(Self& self, Fn&& fn) {
+    switch (self.kind_) {
+      case CcKind::kNscc:
+        return fn(self.nscc_);
+      case CcKind::kSwift:
+        return fn(self.swift_);
+      default:
+        return fn(self.fixed_);
+    }
+  }
+
  public:
-  FixedWindow() = default;
-  explicit FixedWindow(std::uint64_t bytes) : max_(bytes), window_(bytes) {}
+  Cc() : fixed_{} {}
+  /// kAuto: by whether link.bps is declared.
+  Cc(CcKind kind, const CcLink& link) : fixed_{} { start(kind, link); }
 
+  void start(CcKind kind, const CcLink& link) {
+    if (kind == CcKind::kAuto) kind = link.bps != 0 ? CcKind::kNscc : CcKind::kFixed;
+    kind_ = kind;
+    if (kind == CcKind::kNscc) {
+      nscc_ = Nscc{};
+    } else if (kind == CcKind::kSwift) {
+      swift_ = Swift{};
+    } else {
+      fixed_ = FixedWindow{};
+    }
+    set_link(link);
+  }
+
+  CcKind kind() const { return kind_; }
+  /// The next packet may go if it fits, or if nothing else is in flight.
   bool can_send(std::uint64_t inflight, std::uint64_t packet) const {
-    return inflight == 0 || inflight + packet <= window_;
+    return inflight == 0 || inflight + packet <= window();
   }
-  void on_ack(std::uint64_t bytes, Duration, bool) { window_ = std::min(max_, window_ + bytes / kGrowth); }
-  void on_batch_end(Tick) {}
-  void on_nack(std::uint64_t bytes, bool) { shrink(bytes); }
-  void on_loss(std::uint64_t bytes) { shrink(bytes); }
-  void on_ecn(std::uint64_t) {}  // ECN means "take another path": the EV set's business
-  void on_timeout() { window_ = std::max(max_ / kFloor, window_ / 2); }
-  std::uint64_t window() const { return window_; }
-  /// The path's MTU changed: the limit is counted in packets.
-  void resize(std::uint64_t bytes) {
-    window_ = max_ == 0 ? bytes : std::max<std::uint64_t>(1, window_ * bytes / max_);
-    max_ = bytes;
+  std::uint64_t window() const {
+    return dispatch(*this, [](const auto& cc) { return cc.window(); });
   }
+  std::uint64_t max_window() const {
+    return dispatch(*this, [](const auto& cc) { return cc.max_window(); });
+  }
+
+  void set_link(const CcLink& link) {
+    dispatch(*this, [&](auto& cc) { cc.set_link(link); });
+  }
+  void on_ack(std::uint64_t bytes, Duration rtt, bool marked, CcTime at) {
+    dispatch(*this, [&](auto& cc) { cc.on_ack(bytes, rtt, marked, at); });
+  }
+  void on_ecn(std::uint64_t bytes, CcTime at) {
+    dispatch(*this, [&](auto& cc) { cc.on_ecn(bytes, at); });
+  }
+  void on_nack(std::uint64_t bytes, bool last_hop, CcTime at) {
+    dispatch(*this, [&](auto& cc) { cc.on_nack(bytes, last_hop, at); });
+  }
+  void on_loss(std::uint64_t bytes, CcTime at) {
+    dispatch(*this, [&](auto& cc) { cc.on_loss(bytes, at); });
+  }
+  void on_timeout(CcTime at) {
+    dispatch(*this, [&](auto& cc) { cc.on_timeout(at); });
+  }
+  /// decrease = (pen * newly received) >> 7 (mrc-protocol §4).
+  void on_penalty(std::uint64_t newly_received, std::uint8_t penalty) {
+    dispatch(*this,
+             [&](auto& cc) { cc.on_penalty(newly_received / 128 * penalty + newly_received % 128 * penalty / 128); });
+  }
+  void on_restore() {
+    dispatch(*this, [](auto& cc) { cc.on_restore(); });
+  }
+  void on_sent(std::uint64_t bytes, CcTime at) {
+    dispatch(*this, [&](auto& cc) { cc.on_sent(bytes, at); });
+  }
+  void on_batch_end(CcTime at) {
+    dispatch(*this, [&](auto& cc) { cc.on_batch_end(at); });
+  }
+  /// nullptr unless kind() is kNscc; for telemetry.
+  const Nscc* nscc() const { return kind_ == CcKind::kNscc ? &nscc_ : nullptr; }
 
  private:
-  static constexpr std::uint64_t kGrowth = 8;
-  static constexpr std::uint64_t kFloor = 16;
-  void shrink(std::uint64_t bytes) {
-    const std::uint64_t floor = max_ / kFloor;
-    window_ = window_ > floor + bytes ? window_ - bytes : floor;
-  }
-
-  std::uint64_t max_ = 0;
-  std::uint64_t window_ = 0;
+  CcKind kind_ = CcKind::kFixed;
+  union {
+    FixedWindow fixed_;
+    Nscc nscc_;
+    Swift swift_;
+  };
 };
-static_assert(CongestionControl<FixedWindow>);
+static_assert(std::is_trivially_copyable_v<Cc>);
+static_assert(sizeof(Cc) <= 160, "part of the 4 KiB of an idle connection");
 
 }  // namespace mrc::transport

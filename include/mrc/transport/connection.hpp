@@ -160,7 +160,9 @@ struct Connection {
   std::uint32_t inflight_packets = 0;   ///< linked records: sent, neither SACKed nor declared lost
   std::uint32_t since_ack_request = 0;  ///< bytes
   std::uint32_t suspects = 0;
-  FixedWindow cc{};
+  Cc cc{};
+  std::uint32_t cc_planes = 0;      ///< planes that the controller counts on
+  std::uint32_t peer_received = 0;  ///< CC_STATE.rcvd_bytes last seen
   Rtt rtt{};
   Tick high_sent{};  ///< latest send time of anything that was SACKed
   bool any_sacked = false;
@@ -185,7 +187,8 @@ struct Connection {
   std::uint64_t named_seq = 0;  ///< the packet last named, and when it was sent: several reports name it
   std::uint32_t named_ev = 0;
   Tick named_sent{};
-  bool named_only = false;  ///< … and that packet lies beyond what the SACK reports in full
+  bool echo_marked = false;  ///< … which was ECN-marked
+  bool named_only = false;   ///< … and that packet lies beyond what the SACK reports in full
 
   // --- receiving
   RxWindow rx{};

@@ -20,6 +20,7 @@
 #include "mrc/path/route.hpp"
 #include "mrc/random.hpp"
 #include "mrc/time.hpp"
+#include "mrc/transport/cc_kind.hpp"
 #include "mrc/wire/packet.hpp"
 
 namespace mrc::transport {
@@ -45,7 +46,12 @@ struct Config {
   wire::Params wire{};
   path::EvParams ev{};
   std::uint32_t window = 1024;     ///< send window and advertised MPR, packets (power of two, 128..4096)
-  std::uint64_t window_bytes = 0;  ///< fixed congestion window, 0 = window × payload MTU
+  std::uint64_t window_bytes = 0;  ///< limit of the congestion window, 0 = window × payload MTU
+  std::uint64_t link_bps = 0;      ///< rate of one plane's port, bits per second; 0 = not declared (FI_MRC_LINK_RATE)
+  CcKind cc = CcKind::kAuto;       ///< FI_MRC_CC
+  bool trimming = true;            ///< the fabric trims packets where it is congested
+  Duration cc_target_min = microseconds(5);  ///< floor of the target queueing delay (FI_MRC_CC_TARGET_MIN)
+  bool ecn_balancing = true;                 ///< an ECN echo moves packets to other EVs; off for comparisons only
   Duration rto_min = milliseconds(20);
   Duration rto_max = seconds(1);
   Duration connect_timeout = seconds(60);  ///< FI_MRC_CONNECT_TIMEOUT

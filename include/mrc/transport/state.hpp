@@ -229,7 +229,10 @@ struct Core::State {
   void drop_suspects(Connection& c);
 
   // --- signals.cpp
-  void signal_ack(Connection& c, const TxRecord& record, std::uint32_t bytes, Duration rtt, Tick now);
+  CcLink cc_link(const Connection& c) const;
+  void signal_sent(Connection& c, std::uint32_t bytes, Tick now);
+  void signal_ack(Connection& c, const TxRecord& record, std::uint32_t bytes, Duration rtt, bool marked, Tick now);
+  void signal_receiver(Connection& c, const wire::CcState& state);
   void signal_ecn(Connection& c, unsigned plane, Tick now);
   void signal_trim(Connection& c, unsigned plane, std::uint32_t bytes, bool last_hop, Tick now);
   void signal_loss(Connection& c, unsigned plane, std::uint32_t bytes, Tick now);
