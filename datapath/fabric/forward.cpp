@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One packet's way through the Clos: link, switch, link, … as RFC 9800 NEXT-CSID switches would take it.
+// A packet's way through the Clos: link, switch, link, … as RFC 9800 NEXT-CSID switches would take it.
+#include <algorithm>
 #include <cstring>
 
 #include "mrc/fabric/clos.hpp"
@@ -10,84 +11,173 @@ namespace {
 
 constexpr std::size_t kHopLimitAt = 7;
 constexpr std::size_t kDestinationAt = 24;
+constexpr std::size_t kUsidsAt = kDestinationAt + 4;  // behind the 32-bit locator
+constexpr std::size_t kEnd = kDestinationAt + 16;
 
-wire::Ipv6Address destination_of(std::span<const std::byte> l3) {
-  wire::Ipv6Address address;
-  std::memcpy(address.bytes.data(), l3.data() + kDestinationAt, address.bytes.size());
-  return address;
+unsigned word(std::span<const std::byte> l3, std::size_t at) {
+  return static_cast<unsigned>(l3[at]) << 8 | static_cast<unsigned>(l3[at + 1]);
 }
 
 }  // namespace
 
-DropCause Clos::pass(const SwitchId& id, Switch& at, std::span<std::byte> l3) const {
-  if (at.down) return DropCause::kSwitchDown;
-  if (l3[0] >> 4 != std::byte{6}) return DropCause::kMalformed;  // corrupted on the way
-  const wire::Ipv6Address carrier = destination_of(l3);
-  const std::uint16_t own = config_.usid.make(id.plane, id.kind, id.index);
-  if (path::locator_of(carrier) != config_.locator || path::active_usid(carrier) != own) return DropCause::kNotForMe;
-  if (l3[kHopLimitAt] <= std::byte{1}) return DropCause::kHopLimit;
+// Checks the carrier, shifts it, and finds the link that the next uSID names. The same as path::shift() and
+// path::active_usid() on a decoded address, done in the packet.
+Clos::Hop Clos::pass(const Switch& at, std::span<std::byte> l3) const {
+  const SwitchId& id = at.id;
+  if (at.down) return {.cause = DropCause::kSwitchDown};
+  if (l3[0] >> 4 != std::byte{6}) return {.cause = DropCause::kMalformed};  // corrupted on the way
+  const std::uint32_t locator = word(l3, kDestinationAt) << 16 | word(l3, kDestinationAt + 2);
+  if (locator != config_.locator || word(l3, kUsidsAt) != at.usid) {
+    return {.cause = DropCause::kNotForMe};
+  }
+  if (l3[kHopLimitAt] <= std::byte{1}) return {.cause = DropCause::kHopLimit};
   l3[kHopLimitAt] = static_cast<std::byte>(static_cast<unsigned>(l3[kHopLimitAt]) - 1);
-  const wire::Ipv6Address shifted = path::shift(carrier);
-  std::memcpy(l3.data() + kDestinationAt, shifted.bytes.data(), shifted.bytes.size());
-  return DropCause::kNone;
+  std::memmove(l3.data() + kUsidsAt, l3.data() + kUsidsAt + 2, kEnd - kUsidsAt - 2);
+  l3[kEnd - 2] = l3[kEnd - 1] = std::byte{};
+
+  const auto next = static_cast<std::uint16_t>(word(l3, kUsidsAt));
+  const std::size_t index = config_.usid.index(next);
+  const path::UsidKind kind = config_.usid.kind(next);
+  const std::size_t ports = std::size_t{config_.nics} + config_.t1s;
+  std::size_t link = kNowhere;  // as index_of() numbers them
+  if (id.kind == path::UsidKind::kT1) {
+    if (kind == path::UsidKind::kT0 && index < config_.t0s) link = at.first + index * ports * 2;
+  } else if (kind == path::UsidKind::kNic) {
+    if (index < config_.nics) link = at.first + index * 2;
+  } else if (kind == path::UsidKind::kT1) {
+    if (index < config_.t1s) link = at.first - 1 + (config_.nics + index) * 2;
+  }
+  if (link == kNowhere || config_.usid.plane(next) != id.plane) return {.cause = DropCause::kUnknownUsid};
+  return {.link = static_cast<std::uint32_t>(link)};
 }
 
-Outcome Clos::forward(std::span<std::byte> l3, const NicPort& from, Tick /*now: for queues*/) {
+DropCause Clos::admit(std::span<const std::byte> l3, const NicPort& from, std::size_t& link) {
   ++totals_.offered;
+  link = index_of(LinkId{LinkKind::kNicToT0, from.plane, from.nic.t0, from.nic.nic});
+  DropCause cause = DropCause::kNone;
+  if (link == kNowhere) {
+    cause = DropCause::kNoSuchPort;
+  } else if (l3.size() < wire::Ipv6Header::kSize || l3[0] >> 4 != std::byte{6}) {
+    cause = DropCause::kMalformed;
+  } else if (plane_down_[from.plane]) {
+    cause = DropCause::kPlaneDown;
+  }
+  if (cause != DropCause::kNone) ++totals_.drops[static_cast<std::size_t>(cause)];
+  return cause;
+}
+
+Step Clos::enter(InFlight& flight, std::span<std::byte> l3, const NicPort& from, Tick now) {
+  std::size_t link = 0;
+  const DropCause cause = admit(l3, from, link);
+  flight = InFlight{};
+  flight.length = static_cast<std::uint32_t>(l3.size());
+  flight.plane = from.plane;
+  if (cause != DropCause::kNone) return {.drop = cause};
+  ++totals_.in_flight;
+  flight.link = static_cast<std::uint32_t>(link);
+  return move(flight, l3, now);
+}
+
+Step Clos::refuse(DropCause cause) {
+  --totals_.in_flight;
+  return {.drop = cause};
+}
+
+void Clos::abandon(const InFlight& flight) {
+  --totals_.in_flight;
+  links_[flight.link].link.lose();
+}
+
+Step Clos::step(InFlight& flight, std::span<std::byte> l3, Tick now) {
+  now_ = std::max(now_, now);
+  Cable& crossed = links_[flight.link];
+  if (crossed.link.down_at(now)) {  // cut while the packet was on it
+    crossed.link.lose();
+    return refuse(DropCause::kLinkDown);
+  }
+  if (plane_down_[flight.plane]) {
+    ++totals_.drops[static_cast<std::size_t>(DropCause::kPlaneDown)];
+    return refuse(DropCause::kPlaneDown);
+  }
+  if (flight.arriving) {
+    --totals_.in_flight;
+    ++totals_.delivered;
+    return {.progress = Progress::kDelivered, .when = now};
+  }
+  Switch& at = switches_[crossed.end];
+  ++at.counters.packets;
+  const Hop hop = pass(at, l3);
+  if (hop.cause != DropCause::kNone) {
+    ++at.counters.drops[static_cast<std::size_t>(hop.cause)];
+    return refuse(hop.cause);
+  }
+  flight.link = hop.link;
+  return move(flight, l3, now);
+}
+
+// Over flight.link, which the packet reaches at `now`, and on until a queue, a twin or the NIC.
+Step Clos::move(InFlight& flight, std::span<std::byte> l3, Tick now) {
+  now_ = std::max(now_, now);
+  for (;;) {
+    Cable& cable = links_[flight.link];
+    Transit transit{.l3 = l3, .length = flight.length, .flips = &flight.flips};
+    const DropCause lost = cable.link.carry(transit, random_, config_.dscp, cable.to_nic, now);
+    flight.length = static_cast<std::uint32_t>(transit.length);
+    if (lost != DropCause::kNone) return refuse(lost);
+    const Tick then = now + transit.delay[0];
+    const bool twin = transit.copies == 2;
+    totals_.in_flight += twin;
+    if (cable.to_nic) {
+      flight.arriving = true;
+      flight.to = {switches_[cable.end].id.index, cable.far};
+    }
+    Switch& at = switches_[cable.end];
+    if (cable.to_nic || twin || at.rated != 0) {
+      return {.progress = Progress::kMoving, .twin = twin, .when = then, .twin_when = now + transit.delay[1]};
+    }
+    ++at.counters.packets;
+    const Hop hop = pass(at, l3);
+    if (hop.cause != DropCause::kNone) {
+      ++at.counters.drops[static_cast<std::size_t>(hop.cause)];
+      return refuse(hop.cause);
+    }
+    flight.link = hop.link;
+    now = then;
+  }
+}
+
+Outcome Clos::forward(std::span<std::byte> l3, const NicPort& from, Tick now) {
+  now_ = std::max(now_, now);
   Outcome outcome;
   outcome.length = l3.size();
-  const auto refuse = [&](DropCause cause) {
-    ++totals_.drops[static_cast<std::size_t>(cause)];
-    outcome.drop = cause;
-    return outcome;
-  };
-  LinkId hop{LinkKind::kNicToT0, from.plane, from.nic.t0, from.nic.nic};
-  if (index_of(hop) == kNowhere) return refuse(DropCause::kNoSuchPort);
-  if (l3.size() < wire::Ipv6Header::kSize || l3[0] >> 4 != std::byte{6}) return refuse(DropCause::kMalformed);
-  if (plane_down_[from.plane]) return refuse(DropCause::kPlaneDown);
-
+  std::size_t link = 0;
+  outcome.drop = admit(l3, from, link);
+  if (outcome.drop != DropCause::kNone) return outcome;
   Transit transit{.l3 = l3, .length = l3.size()};
-  SwitchId at{path::UsidKind::kT0, from.plane, from.nic.t0};
   // Ends: each switch shifts a uSID out, and a carrier holds six.
   for (;;) {
-    const bool last_hop = hop.kind == LinkKind::kT0ToNic;
-    const DropCause lost = links_[index_of(hop)].link.carry(transit, random_, config_.dscp, last_hop);
+    Cable& cable = links_[link];
+    outcome.drop = cable.link.carry(transit, random_, config_.dscp, cable.to_nic, now + transit.delay[0]);
     outcome.length = transit.length;
-    if (lost != DropCause::kNone) {
-      outcome.drop = lost;
-      return outcome;
-    }
-    if (last_hop) break;
-
-    Switch& box = switches_[index_of(at)];
-    box.counters.packets += transit.copies;
-    DropCause cause = pass(at, box, l3);
-    const std::uint16_t next = path::active_usid(destination_of(l3));
-    const auto index = static_cast<std::uint16_t>(config_.usid.index(next));
-    const path::UsidKind kind = config_.usid.kind(next);
-    if (cause == DropCause::kNone) {
-      if (at.kind == path::UsidKind::kT0) {
-        hop = {kind == path::UsidKind::kNic ? LinkKind::kT0ToNic : LinkKind::kT0ToT1, at.plane, at.index, index};
-      } else {
-        hop = {LinkKind::kT1ToT0, at.plane, index, at.index};
+    if (outcome.drop != DropCause::kNone) return outcome;
+    Switch& at = switches_[cable.end];
+    if (cable.to_nic) {
+      outcome.count = transit.copies;
+      totals_.delivered += transit.copies;
+      for (unsigned copy = 0; copy < transit.copies; ++copy) {
+        outcome.deliveries[copy] = {path::Location{at.id.index, cable.far}, at.id.plane, transit.delay[copy]};
       }
-      const bool wanted = at.kind == path::UsidKind::kT0 ? kind != path::UsidKind::kT0 : kind == path::UsidKind::kT0;
-      const bool neighbour = config_.usid.plane(next) == at.plane && static_cast<unsigned>(kind) != 0 && wanted;
-      if (!neighbour || index_of(hop) == kNowhere) cause = DropCause::kUnknownUsid;
-    }
-    if (cause != DropCause::kNone) {
-      box.counters.drops[static_cast<std::size_t>(cause)] += transit.copies;
-      outcome.drop = cause;
       return outcome;
     }
-    if (hop.kind == LinkKind::kT0ToT1 || hop.kind == LinkKind::kT1ToT0) at = {kind, at.plane, index};
+    at.counters.packets += transit.copies;
+    const Hop hop = pass(at, l3);
+    if (hop.cause != DropCause::kNone) {
+      at.counters.drops[static_cast<std::size_t>(hop.cause)] += transit.copies;
+      outcome.drop = hop.cause;
+      return outcome;
+    }
+    link = hop.link;
   }
-  outcome.count = transit.copies;
-  totals_.delivered += transit.copies;
-  for (unsigned copy = 0; copy < transit.copies; ++copy) {
-    outcome.deliveries[copy] = {path::Location{hop.t0, hop.far}, hop.plane, transit.delay[copy]};
-  }
-  return outcome;
 }
 
 }  // namespace mrc::fabric
