@@ -20,8 +20,6 @@ namespace {
 constexpr std::size_t kIp = wire::Ipv6Header::kSize;
 constexpr std::size_t kLeastWithIcrc = kIp + wire::UdpHeader::kSize + wire::Bth::kSize + wire::kIcrcSize;
 constexpr std::size_t kLengthAt = 4, kNextHeaderAt = 6;
-/// Ethernet header, FCS, preamble and gap: what a frame takes on the wire beside L3.
-constexpr std::uint64_t kFrameOverhead = 14 + 4 + 20;
 
 std::uint32_t crc32_of(std::span<const std::byte> bytes) {
 #ifdef MRC_HAVE_ZLIB
@@ -68,7 +66,7 @@ std::uint32_t Sim::take_packet() {
 
 Duration Sim::wire_time(std::size_t l3_bytes) const {
   if (config_.link_bps == 0) return {};
-  const auto bits = (l3_bytes + kFrameOverhead) * 8;
+  const std::uint64_t bits = (l3_bytes + kFrameOverhead) * 8;
   return nanoseconds(static_cast<std::int64_t>((bits * 1'000'000'000 + config_.link_bps - 1) / config_.link_bps));
 }
 
