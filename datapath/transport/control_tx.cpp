@@ -57,6 +57,8 @@ void Core::State::write_sack(Connection& c, wire::Packet& p, bool probe_reply, T
   p.seth.cc_type = 1;
   p.cc.ooo_count = static_cast<std::uint16_t>(c.rx.out_of_order());
   p.cc.rcvd_bytes = static_cast<std::uint32_t>(c.rcvd_bytes >> 8) & 0xffffff;
+  p.cc.rcv_cwnd_pen = c.share.penalty;
+  p.cc.restore_cwnd = c.share.restore;
   Tick arrived = c.echo_arrived;
   bool timestamp = c.echo_timestamp_valid;
   std::uint16_t echoed = c.echo_timestamp;

@@ -57,6 +57,7 @@ void Core::State::new_instance(ConnId id) {
   c.named_seq = 0;
   c.rcvd_bytes = 0;
   c.peer_received = 0;
+  c.share = {};
   c.planes_heard = c.planes_heard_before = 0;
   c.control_evs_at = Tick{};
   c.silent_since = active;
