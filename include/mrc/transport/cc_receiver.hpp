@@ -4,8 +4,8 @@
 //
 // Received bytes are counted in epochs. An epoch is as long as it takes to receive enough from everybody, and at least
 // eight times the longest pause between two calls in it: so nothing here needs a clock finer than what the host's poll
-// loop gives. Shares of an epoch are looked at when a connection is heard in the next one, which also sums up what the
-// connections below the fair share leave to the others (water filling, one step an epoch).
+// loop gives. Shares of an epoch are looked at when a connection is heard in the next one, which also sums up what
+// connections far below the fair share (they hardly want more) leave to the others: water filling, a step an epoch.
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class ReceiverShare {
     flow.penalty = 0;
     flow.restore = false;
     if (was_there && flows_before_ > 1) {
-      if (share <= fair_) {
+      if (share < fair_ / 2) {
         modest_bytes_ += share;
         ++modest_;
       } else if (saturated_ && share > fair_ + fair_ / 16) {
@@ -109,7 +109,7 @@ class ReceiverShare {
   Duration longest_{};  ///< pause between two packets in this epoch
   std::uint64_t total_ = 0, before_ = 0;
   std::uint64_t fair_ = 0;
-  std::uint64_t modest_bytes_ = 0;  ///< of connections at or below the fair share, in the epoch before
+  std::uint64_t modest_bytes_ = 0;  ///< of connections below half the fair share, in the epoch before
   std::uint32_t modest_ = 0;
   std::uint32_t epoch_ = 0;
   std::uint32_t flows_ = 0, flows_before_ = 0;
