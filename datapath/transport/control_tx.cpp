@@ -100,6 +100,7 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
     const auto pick = c.evs.due_probe(now, random, links_up & plane_mask(c.route));
     if (pick && !(room >> pick->plane & 1)) {
       clear(Flag::kSendEvProbe);  // its turn comes again
+      schedule(id, now);
     } else if (pick) {
       PathProbe& probe = new_probe(c, now);
       probe.ev = pick->index;
@@ -108,6 +109,7 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
       return Sent::kPacket;
     } else {
       clear(Flag::kSendEvProbe);
+      schedule(id, now);
     }
   }
   if ((c.control & Flag::kSendMtuProbe) != 0) {

@@ -38,11 +38,10 @@ class LinkTable {
   transport::ConnId of(transport::ConnId core) const {
     return core < by_core_.size() ? by_core_[core] : transport::kNoId;
   }
-  /// Calls call(id, link), ids ascending.
   template <class F>
-  void each_id(F&& call) const {
-    for (transport::ConnId id = 0; id < links_.size(); ++id) {
-      if (links_[id].ep != transport::kNoId) call(id, links_[id]);
+  void each(F&& call) const {
+    for (const Link& link : links_) {
+      if (link.ep != transport::kNoId) call(link);
     }
   }
   /// Forgets every link of an endpoint.
