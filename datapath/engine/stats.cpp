@@ -20,7 +20,8 @@ Json transport_json(const transport::Counters& c) {
   MRC_PUT(tx_endpoint), MRC_PUT(rx_data), MRC_PUT(rx_duplicate), MRC_PUT(rx_out_of_window), MRC_PUT(rx_sack);
   MRC_PUT(rx_nack), MRC_PUT(rx_ack), MRC_PUT(rx_probe), MRC_PUT(rx_endpoint), MRC_PUT(rx_trimmed), MRC_PUT(rx_ecn);
   MRC_PUT(rx_no_endpoint), MRC_PUT(rx_no_connection), MRC_PUT(rx_refused), MRC_PUT(rto), MRC_PUT(spurious);
-  MRC_PUT(ev_blamed), MRC_PUT(ev_restored), MRC_PUT(connects), MRC_PUT(accepts), MRC_PUT(peers_dead);
+  MRC_PUT(ev_blamed), MRC_PUT(ev_restored), MRC_PUT(ev_replaced), MRC_PUT(connects), MRC_PUT(accepts),
+      MRC_PUT(peers_dead);
   MRC_PUT(tx_bytes), MRC_PUT(rx_bytes);
 #undef MRC_PUT
   Json& malformed = out["rx_malformed"] = Json::object();

@@ -79,13 +79,20 @@ void Core::State::judge_suspects(ConnId id, Tick now) {
   }
 }
 
+/// An EV is to blame for a loss: counts what becomes of that.
+void Core::State::lost_on(Connection& c, std::uint16_t ev, unsigned strikes, Tick now) {
+  const unsigned bad = c.evs.bad();
+  const std::uint64_t replaced = c.evs.replaced();
+  c.evs.on_lost(ev, now, strikes);
+  counters.ev_blamed += c.evs.bad() - bad;
+  counters.ev_replaced += c.evs.replaced() - replaced;
+}
+
 void Core::State::blame(Connection& c, std::uint32_t suspect, Tick now) {
   const Suspect& s = suspects[suspect];
   const auto evs = c.evs.all();
   if (s.ev < evs.size() && evs[s.ev].value == s.ev_value) {
-    const path::EvState state = evs[s.ev].state;
-    if (state == path::EvState::kGood || state == path::EvState::kSkip) ++counters.ev_blamed;
-    c.evs.on_lost(s.ev, now);
+    lost_on(c, s.ev, 1, now);
   }
   append(c.blamed, suspects, suspect);
   if (++c.blamed_count > kMaxBlamed) {
@@ -111,8 +118,9 @@ bool Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, b
     const auto evs = c.evs.all();
     if (index < evs.size() && evs[index].value == suspects[at].ev_value &&
         evs[index].state == path::EvState::kAssumedBad) {
+      const unsigned bad = c.evs.bad();
       c.evs.on_spurious(index);
-      if (evs[index].state == path::EvState::kGood) ++counters.ev_restored;
+      counters.ev_restored += bad - c.evs.bad();
     }
   }
   // Be as patient from now on as would have been right this time.

@@ -23,18 +23,7 @@ bool Core::State::control_path(Connection& c, std::uint32_t room, Tick now, std:
     c.control_evs_at = now;
     c.planes_heard_before = c.planes_heard;
     c.planes_heard = 0;
-    const auto evs = c.evs.all();
-    for (unsigned p = 0; p < c.route.planes; ++p) {
-      // Any EV of the plane that is not known to be bad; a few draws find one where there are many.
-      const path::Ev* best = &evs[p * c.evs.per_plane() + random.below(std::max(c.evs.per_plane(), 1u))];
-      for (int i = 0; i < 4 && best->state >= path::EvState::kAssumedBad; ++i) {
-        best = &evs[p * c.evs.per_plane() + random.below(c.evs.per_plane())];
-      }
-      for (unsigned i = 0; i < c.evs.per_plane() && best->state == path::EvState::kDenied; ++i) {
-        best = &evs[p * c.evs.per_plane() + i];
-      }
-      c.planes[p].control_ev = best->value;
-    }
+    for (unsigned p = 0; p < c.route.planes; ++p) c.planes[p].control_ev = c.evs.draw(p, random);
   }
   const std::uint32_t heard_from = c.planes_heard | c.planes_heard_before;
   if ((usable & heard_from) != 0) usable &= heard_from;
@@ -57,8 +46,6 @@ void Core::State::write_sack(Connection& c, wire::Packet& p, bool probe_reply, T
   p.seth.cc_type = 1;
   p.cc.ooo_count = static_cast<std::uint16_t>(c.rx.out_of_order());
   p.cc.rcvd_bytes = static_cast<std::uint32_t>(c.rcvd_bytes >> 8) & 0xffffff;
-  p.cc.rcv_cwnd_pen = c.share.penalty;
-  p.cc.restore_cwnd = c.share.restore;
   Tick arrived = c.echo_arrived;
   bool timestamp = c.echo_timestamp_valid;
   std::uint16_t echoed = c.echo_timestamp;
@@ -100,7 +87,6 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
     const auto pick = c.evs.due_probe(now, random, links_up & plane_mask(c.route));
     if (pick && !(room >> pick->plane & 1)) {
       clear(Flag::kSendEvProbe);  // its turn comes again
-      schedule(id, now);
     } else if (pick) {
       PathProbe& probe = new_probe(c, now);
       probe.ev = pick->index;
@@ -109,7 +95,6 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
       return Sent::kPacket;
     } else {
       clear(Flag::kSendEvProbe);
-      schedule(id, now);
     }
   }
   if ((c.control & Flag::kSendMtuProbe) != 0) {

@@ -93,9 +93,9 @@ void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick no
     if (probe.step == 0) {
       const auto index = c.evs.find(p.eeth.echoed_ev);
       if (!index || *index != probe.ev) return;
-      const bool bad = c.evs.all()[probe.ev].state == path::EvState::kAssumedBad;
+      const unsigned bad = c.evs.bad();
       c.evs.on_probe_answer(probe.ev);
-      if (bad && c.evs.all()[probe.ev].state == path::EvState::kGood) ++counters.ev_restored;
+      counters.ev_restored += bad - c.evs.bad();
       touch(id);
       return;
     }
@@ -111,7 +111,6 @@ void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick no
     c.mtu_step = 0;
     c.mtu_next = kNever;
     schedule(id, now);
-    touch(id);  // larger packets make a larger window
     return;
   }
 }

@@ -62,7 +62,7 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
     if (seth.mark != wire::EvMark::kNone) {
       const auto index = c.evs.find(seth.echoed_ev);
       if (index && seth.mark == wire::EvMark::kSkipOnce && config.ecn_balancing) c.evs.on_ecn(*index);
-      if (index && seth.mark == wire::EvMark::kAlwaysSkip) c.evs.on_lost(*index, now);
+      if (index && seth.mark == wire::EvMark::kAlwaysSkip) lost_on(c, *index, 1, now);
       // One that is SACKed only now is told with its acknowledgement.
       c.echo_marked = current && seth.mark == wire::EvMark::kSkipOnce;
       if (index && !c.echo_marked) signal_ecn(c, c.evs.all()[*index].plane, now);

@@ -70,7 +70,6 @@ struct Config {
   void (*hmac)(std::span<const std::byte, 32> key, std::span<const std::byte> message,
                std::span<std::byte, 32> out) = nullptr;
   std::uint32_t upper_version = 0;  ///< of the layer above, told in INIT
-  std::uint32_t first_psn = UINT32_MAX;  ///< where each connection's PSNs begin; random unless a test says otherwise
 };
 
 /// How much the arena must hold. Nothing grows on the packet path; kAgain at each limit.
@@ -172,6 +171,7 @@ struct Counters {
   std::uint64_t rx_no_connection = 0;  ///< QPN unknown, or source/incarnation do not match it
   std::uint64_t rx_refused = 0;        ///< version/authenticator
   std::array<std::uint64_t, static_cast<std::size_t>(wire::ParseError::kCount)> rx_malformed{};
+  std::uint64_t ev_replaced = 0;  ///< seats of bad EVs that backups took
   std::uint64_t rto = 0, spurious = 0, ev_blamed = 0, ev_restored = 0, connects = 0, accepts = 0, peers_dead = 0;
   std::uint64_t tx_bytes = 0, rx_bytes = 0;  ///< payload bytes of first transmissions / of placed packets
   std::array<std::uint64_t, path::kMaxPlanes> tx_plane{}, rx_plane{};              ///< packets of any kind per plane
@@ -241,7 +241,6 @@ class Core {
   PoolLevels pool_levels() const;
 
   struct State;  ///< internal to datapath/transport
-  const State& state() const { return *state_; }  ///< for audit.hpp
 
  private:
   State* state_;  ///< lives in the arena

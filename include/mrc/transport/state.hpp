@@ -122,7 +122,6 @@ struct Core::State {
   Ring<Reply> replies;
   Ring<NackEntry> nacks;
   DeadlineHeap timers;
-  ReceiverShare rx_share;
 
   // Intrusive FIFO lists of connections.
   IndexQueue control, data, starved;
@@ -226,6 +225,7 @@ struct Core::State {
   void suspect_path(Connection& c, std::uint64_t seq, const TxRecord& record);
   void judge_suspects(ConnId id, Tick now);
   void blame(Connection& c, std::uint32_t suspect, Tick now);
+  void lost_on(Connection& c, std::uint16_t ev, unsigned strikes, Tick now);
   bool spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now);
   void drop_suspects(Connection& c);
 
@@ -233,7 +233,6 @@ struct Core::State {
   CcLink cc_link(const Connection& c) const;
   void signal_sent(Connection& c, std::uint32_t bytes, Tick now);
   void signal_ack(Connection& c, const TxRecord& record, std::uint32_t bytes, Duration rtt, bool marked, Tick now);
-  void signal_received(Connection& c, std::uint32_t bytes, Tick now);
   void signal_receiver(Connection& c, const wire::CcState& state);
   void signal_ecn(Connection& c, unsigned plane, Tick now);
   void signal_trim(Connection& c, unsigned plane, std::uint32_t bytes, bool last_hop, Tick now);
