@@ -2,9 +2,13 @@
 // The simulator's clock: events, actions, faults, and what nodes know of each other. sim_node.cpp moves the packets.
 #include "mrc/fabric/sim.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
 
+#include "mrc/fabric/command.hpp"
 #include "mrc/path/address.hpp"
 #include "sim_node.hpp"
 
@@ -23,12 +27,21 @@ Sim::Sim(const SimConfig& config)
   }
   config_.clos.seed = random_.next();
   config_.clos.dscp = config_.transport.wire.dscp;
+  if (config_.clos.nic_to_t0.bps == 0) config_.clos.nic_to_t0.bps = config_.link_bps;
   clos_ = std::make_unique<Clos>(config_.clos);
   config_.clos = clos_->config();
+  by_place_.assign(std::size_t{config_.clos.t0s} * config_.clos.nics, kNobody);
   for (unsigned i = 0; i < config_.nodes; ++i) {
     nodes_.push_back(std::make_unique<Node>());
     nodes_[i]->place = config_.places[i];
-    by_place_[static_cast<std::uint32_t>(config_.places[i].t0) << 16 | config_.places[i].nic] = i;
+    const path::Location place = config_.places[i];
+    by_place_[std::size_t{place.t0} * config_.clos.nics + place.nic] = i;
+    for (std::uint8_t plane = 0; plane < config_.clos.planes; ++plane) {
+      Link& direct = nodes_[i]->direct[plane];
+      direct.set_model({.bps = config_.link_bps});
+      nodes_[i]->port[plane] =
+          config_.direct ? &direct : clos_->link(LinkId{LinkKind::kNicToT0, plane, place.t0, place.nic});
+    }
     start_core(*nodes_[i]);
   }
   if (config_.direct) set_direct({});
@@ -106,18 +119,6 @@ void Sim::set_direct(const Impairment& impairment) {
   }
 }
 
-void Sim::schedule(Tick when, Kind kind, std::uint32_t node, std::uint32_t index) {
-  heap_.push_back({std::max(when, now_), sequence_++, kind, node, index});
-  std::push_heap(heap_.begin(), heap_.end(), Later{});
-}
-
-Sim::Scheduled Sim::take() {
-  std::pop_heap(heap_.begin(), heap_.end(), Later{});
-  const Scheduled next = heap_.back();
-  heap_.pop_back();
-  return next;
-}
-
 void Sim::at(Tick when, std::function<void()> action) {
   at_node(when, kEveryNode, std::move(action));
 }
@@ -132,12 +133,12 @@ void Sim::at_node(Tick when, unsigned node, std::function<void()> action) {
     free_actions_.pop_back();
   }
   actions_[slot] = std::move(action);
-  schedule(when, Kind::kAction, node, slot);
+  schedule(when, SimEvent::kAction, node, slot);
 }
 
 bool Sim::carrier(unsigned node, unsigned plane) const {
-  if (config_.direct) return !nodes_[node]->direct[plane].down();
-  return clos_->carrier({nodes_[node]->place, static_cast<std::uint8_t>(plane)});
+  if (config_.direct) return !nodes_[node]->direct[plane].down_at(now_);
+  return clos_->carrier({nodes_[node]->place, static_cast<std::uint8_t>(plane)}, now_);
 }
 
 void Sim::refresh_carriers() {
@@ -150,6 +151,37 @@ void Sim::refresh_carriers() {
       if (node.state == NodeState::kRunning) node.core->set_plane_up(plane, up, now_);
     }
   }
+}
+
+void Sim::plan_flap() {
+  Tick next = kNever;
+  if (config_.direct) {
+    for (const auto& node : nodes_) {
+      for (unsigned plane = 0; plane < config_.clos.planes; ++plane) {
+        next = std::min(next, node->direct[plane].flap().next_change(now_));
+      }
+    }
+  } else {
+    next = clos_->next_flap(now_);
+  }
+  if (next == kNever || (flap_ > now_ && flap_ <= next)) return;
+  flap_ = next;
+  schedule(next, SimEvent::kFlap, kEveryNode, 0);
+}
+
+Result<void> Sim::play(const Timeline& timeline) {
+  if (config_.direct) return fail(EINVAL, "direct links have no fabric that a timeline could change");
+  for (const auto& event : timeline.events()) {
+    const auto fits = check_command(*clos_, event.command);
+    if (fits) continue;
+    return fail(fits.error().code,
+                event.line == 0 ? fits.error().text : fmt::format("line {}: {}", event.line, fits.error().text));
+  }
+  for (const auto& event : timeline.events()) {
+    // What was right above may have become wrong by then only for a rate's sake; the fabric then stays as it is.
+    at(now_ + event.at, [this, command = event.command] { static_cast<void>(apply_command(*clos_, command)); });
+  }
+  return {};
 }
 
 void Sim::set_node(unsigned index, NodeState state) {
@@ -184,29 +216,36 @@ void Sim::restart(unsigned node) {
 
 void Sim::service_all() {
   refresh_carriers();
+  plan_flap();
   for (unsigned i = 0; i < nodes(); ++i) service(i);
 }
 
 bool Sim::run(const std::function<bool()>& done, Tick limit) {
   service_all();  // the caller may have touched anything
   while (!done()) {
-    if (heap_.empty() || heap_.front().when > limit) {
+    if (queue_.empty() || Tick{queue_.front().when} > limit) {
       if (limit != kNever) now_ = std::max(now_, limit);
       return false;
     }
-    const Scheduled next = take();
-    assert(next.when >= now_);
-    now_ = next.when;
-    switch (next.kind) {
-      case Kind::kArrival:
+    const Scheduled next = queue_.take();
+    assert(next.when >= now_.ns);
+    now_ = Tick{next.when};
+    switch (next.kind()) {
+      case SimEvent::kArrival:
         arrivals(next);
         break;
-      case Kind::kWake:
-        if (nodes_[next.node]->wake != next.when) break;  // overtaken by an earlier one
+      case SimEvent::kHop:
+        moved(next.index, clos_->step(packets_[next.index].flight, l3(packets_[next.index]), now_));
+        break;
+      case SimEvent::kWake:
+        if (nodes_[next.node]->wake != now_) break;  // overtaken by an earlier one
         nodes_[next.node]->wake = kNever;
         service(next.node);
         break;
-      case Kind::kAction: {
+      case SimEvent::kFlap:
+        if (flap_ == now_) service_all();
+        break;
+      case SimEvent::kAction: {
         const auto action = std::move(actions_[next.index]);
         free_actions_.push_back(next.index);
         action();

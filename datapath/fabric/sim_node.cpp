@@ -49,25 +49,42 @@ std::array<std::byte, 4> icrc_of(std::span<std::byte> l3, std::size_t inner) {
 
 }  // namespace
 
-std::span<std::byte> Sim::l3(Packet& packet) const {
-  return {packet.bytes.data() + kHeadroom, packet.length};
-}
-
-std::uint32_t Sim::take_packet() {
+std::uint32_t Sim::take_packet(std::size_t l3_bytes) {
+  const std::size_t usual = std::max<std::size_t>(config_.mtu, 1280) + 256;
   if (free_packets_.empty()) {
-    packets_.push_back(std::make_unique<Packet>());
-    packets_.back()->bytes.resize(kHeadroom + std::max<std::size_t>(config_.mtu, 1280) + 256);
-    return static_cast<std::uint32_t>(packets_.size() - 1);
+    constexpr std::size_t kChunk = 64;
+    // A stride that is no multiple of a page: headers of different packets do not share cache sets.
+    const std::size_t stride = (kHeadroom + usual + 63) / 64 * 64 + 64;
+    memory_.push_back(std::make_unique<std::byte[]>(stride * kChunk));
+    for (std::size_t i = kChunk; i-- > 0;) {
+      free_packets_.push_back(static_cast<std::uint32_t>(packets_.size() + kChunk - 1 - i));
+    }
+    for (std::size_t i = 0; i < kChunk; ++i) {
+      packets_.push_back(
+          {.bytes = memory_.back().get() + i * stride + kHeadroom, .capacity = static_cast<std::uint32_t>(usual)});
+    }
   }
   const std::uint32_t index = free_packets_.back();
   free_packets_.pop_back();
+  Packet& packet = packets_[index];
+  if (packet.capacity < l3_bytes) {
+    memory_.push_back(std::make_unique<std::byte[]>(kHeadroom + l3_bytes));
+    packet.bytes = memory_.back().get() + kHeadroom;
+    packet.capacity = static_cast<std::uint32_t>(l3_bytes);
+  }
   return index;
 }
 
-Duration Sim::wire_time(std::size_t l3_bytes) const {
-  if (config_.link_bps == 0) return {};
-  const std::uint64_t bits = (l3_bytes + kFrameOverhead) * 8;
-  return nanoseconds(static_cast<std::int64_t>((bits * 1'000'000'000 + config_.link_bps - 1) / config_.link_bps));
+std::uint32_t Sim::copy_packet(std::uint32_t index) {
+  const std::uint32_t made = take_packet(packets_[index].flight.length);
+  const Packet& original = packets_[index];
+  Packet& copy = packets_[made];
+  copy.written = std::min(original.written, original.flight.length);
+  copy.plane = original.plane;
+  copy.outer = original.outer;
+  copy.flight = original.flight;
+  std::memcpy(copy.bytes, original.bytes, copy.written);
+  return made;
 }
 
 void Sim::service(unsigned index) {
@@ -83,21 +100,25 @@ void Sim::service(unsigned index) {
       if (!on_event_) continue;
       for (std::size_t i = 0; i < count; ++i) on_event_(index, events[i]);
     }
-    if (on_progress_) on_progress_(index);
+    if (!on_progress_) continue;
+    on_progress_(index);
     if (node.state != NodeState::kRunning) return;
+    if (!more) transmit(index);
   }
-  transmit(index);
+  if (node.state != NodeState::kRunning) return;
   plan_wake(index);
 }
 
 void Sim::fill_room(Node& node, std::span<std::uint16_t> room) const {
-  const Duration frame = wire_time(config_.mtu);
-  for (unsigned plane = 0; plane < room.size(); ++plane) {
-    room[plane] = 0;
-    if (plane >= config_.clos.planes || !node.up[plane]) continue;
+  std::fill(room.begin(), room.end(), std::uint16_t{0});
+  for (unsigned plane = 0; plane < config_.clos.planes; ++plane) {
+    if (!node.up[plane]) continue;
+    const LinkQueue& queue = node.port[plane]->queue();
+    const std::int64_t wait = queue.wait(now_);
     std::int64_t queued = 0;
-    if (frame.ns > 0 && node.wire_free[plane] > now_) {
-      queued = ((node.wire_free[plane] - now_).ns + frame.ns - 1) / frame.ns;
+    if (wait != 0) {
+      const std::int64_t frame = queue.serialisation(config_.mtu);
+      queued = (wait + frame - 1) / frame;
     }
     room[plane] = static_cast<std::uint16_t>(std::max<std::int64_t>(config_.tx_ring - queued, 0));
   }
@@ -117,102 +138,110 @@ void Sim::transmit(unsigned index) {
 void Sim::plan_wake(unsigned index) {
   Node& node = *nodes_[index];
   Tick when = node.core->next_deadline();
-  if (node.core->tx_pending() && config_.link_bps != 0) {
-    // The next slot of a full ring frees when one more frame is out.
-    const Duration frame = wire_time(config_.mtu);
+  if (node.core->tx_pending()) {
+    // A full ring is looked at again when an eighth of it is out: often enough to keep the wire busy.
+    const std::int64_t keep = std::max(config_.tx_ring - std::max(config_.tx_ring / 8, 1), 0);
     for (unsigned plane = 0; plane < config_.clos.planes; ++plane) {
-      const Tick slot = node.wire_free[plane] - frame * (config_.tx_ring - 1);
-      if (node.up[plane] && slot > now_) when = std::min(when, slot);
+      const LinkQueue& queue = node.port[plane]->queue();
+      if (!node.up[plane] || !queue.rated()) continue;
+      const std::int64_t slot = queue.wait(now_) - queue.serialisation(config_.mtu) * keep;
+      if (slot > 0) when = std::min(when, now_ + Duration{slot});
     }
   }
   if (when == kNever) return;
   when = std::max(when, now_ + nanoseconds(1));
   if (when >= node.wake) return;
   node.wake = when;
-  schedule(when, Kind::kWake, index, 0);
+  schedule(when, SimEvent::kWake, index, 0);
 }
 
 void Sim::send(unsigned index, const transport::TxPacket& packet) {
-  Node& node = *nodes_[index];
   if (on_transmit_) on_transmit_(index, packet);
+  Node& node = *nodes_[index];
   const std::span header(packet.header.data(), packet.header_length);
   const std::size_t total = said_length(header);
-  const std::uint32_t slot = take_packet();
-  Packet& frame = *packets_[slot];
-  if (frame.bytes.size() < kHeadroom + total) frame.bytes.resize(kHeadroom + total);
-  frame.length = total;
+  const std::uint32_t slot = take_packet(total);
+  Packet& frame = packets_[slot];
+  frame.flight = InFlight{};
+  frame.flight.length = static_cast<std::uint32_t>(total);
   frame.plane = packet.plane;
-  const auto bytes = l3(frame);
-  std::copy(header.begin(), header.end(), bytes.begin());
-  std::fill(bytes.begin() + packet.header_length, bytes.end(), std::byte{});
-  if (config_.carry_payload && packet.length != 0) {
-    const auto payload = bytes.subspan(packet.header_length, packet.length);
-    if (gather_) {
-      gather_(packet, payload);
-    } else if (packet.source != nullptr) {
-      std::memcpy(payload.data(), static_cast<const std::byte*>(packet.source) + packet.offset, payload.size());
+  frame.outer = packet.outer;
+  frame.written = packet.header_length;
+  std::memcpy(frame.bytes, header.data(), header.size());
+  if (config_.carry_payload) {
+    frame.written = frame.flight.length;
+    const std::span rest(frame.bytes + header.size(), total - header.size());
+    std::size_t filled = 0;
+    if (packet.length != 0 && gather_) {
+      filled = packet.length;
+      gather_(packet, rest.first(filled));
+    } else if (packet.length != 0 && packet.source != nullptr) {
+      filled = packet.length;
+      std::memcpy(rest.data(), static_cast<const std::byte*>(packet.source) + packet.offset, filled);
     }
-  }
-  if (packet.icrc) {
-    const auto value = icrc_of(bytes, packet.outer ? kIp : 0);
-    std::copy(value.begin(), value.end(), bytes.end() - wire::kIcrcSize);
+    std::memset(rest.data() + filled, 0, rest.size() - filled);
   }
   ++node.counters.tx;
   node.counters.tx_bytes += total;
-  Tick& wire_free = node.wire_free[packet.plane];
-  wire_free = std::max(wire_free, now_) + wire_time(total);
-  launch(index, slot, wire_free, packet.destination);
+  if (config_.direct) {
+    launch_direct(node, slot, packet.destination);
+  } else {
+    const auto bytes = l3(frame);
+    moved(slot, clos_->enter(frame.flight, bytes, {node.place, packet.plane}, now_));
+  }
 }
 
-void Sim::launch(unsigned from, std::uint32_t slot, Tick departure, const wire::Ipv6Address& destination) {
-  Node& node = *nodes_[from];
-  Packet& packet = *packets_[slot];
-  std::array<std::optional<unsigned>, 2> to;
-  std::array<Duration, 2> delay{};
-  if (config_.direct) {
-    Transit transit{.l3 = l3(packet), .length = packet.length};
-    node.direct[packet.plane].carry(transit, link_random_, config_.clos.dscp, false);
-    packet.length = transit.length;
-    const auto peer = node_of(destination);
-    if (!peer) ++node.counters.tx_nowhere;
-    for (unsigned copy = 0; copy < transit.copies; ++copy) {
-      to[copy] = peer;
-      delay[copy] = transit.delay[copy];
-    }
-  } else {
-    const Outcome outcome = clos_->forward(l3(packet), {node.place, packet.plane}, departure);
-    packet.length = outcome.length;
-    for (unsigned copy = 0; copy < outcome.count; ++copy) {
-      const Delivery& delivery = outcome.deliveries[copy];
-      const auto peer = by_place_.find(static_cast<std::uint32_t>(delivery.to.t0) << 16 | delivery.to.nic);
-      if (peer != by_place_.end()) to[copy] = peer->second;
-      delay[copy] = delivery.delay;
-    }
-  }
-  if (to[1]) {
-    const std::uint32_t twin = take_packet();
-    Packet& original = *packets_[slot];
-    Packet& copy = *packets_[twin];
-    copy.bytes = original.bytes;
-    copy.length = original.length;
-    copy.plane = original.plane;
-    schedule(departure + delay[1], Kind::kArrival, *to[1], twin);
-  }
-  if (to[0]) {
-    schedule(departure + delay[0], Kind::kArrival, *to[0], slot);
-  } else {
+void Sim::launch_direct(Node& node, std::uint32_t slot, const wire::Ipv6Address& destination) {
+  Packet& packet = packets_[slot];
+  Transit transit{.l3 = l3(packet), .length = packet.flight.length, .flips = &packet.flight.flips};
+  node.direct[packet.plane].carry(transit, link_random_, config_.clos.dscp, false, now_);
+  packet.flight.length = static_cast<std::uint32_t>(transit.length);
+  const auto peer = node_of(destination);
+  if (!peer) ++node.counters.tx_nowhere;
+  if (!peer || transit.copies == 0) {
     free_packets_.push_back(slot);
+    return;
   }
+  if (transit.copies == 2) schedule(now_ + transit.delay[1], SimEvent::kArrival, *peer, copy_packet(slot));
+  schedule(now_ + transit.delay[0], SimEvent::kArrival, *peer, slot);
+}
+
+std::uint32_t Sim::node_at(const path::Location& place) const {
+  return by_place_[std::size_t{place.t0} * config_.clos.nics + place.nic];
+}
+
+void Sim::moved(std::uint32_t slot, const Step& step) {
+  if (step.progress != Progress::kMoving) {  // dropped, or delivered to a port where no node is
+    free_packets_.push_back(slot);
+    return;
+  }
+  const InFlight& flight = packets_[slot].flight;
+  const std::uint32_t node = flight.arriving ? node_at(flight.to) : kNobody;
+  const SimEvent kind = node == kNobody ? SimEvent::kHop : SimEvent::kArrival;
+  if (step.twin) schedule(step.twin_when, kind, node, copy_packet(slot));
+  schedule(step.when, kind, node, slot);
+}
+
+bool Sim::landed(std::uint32_t slot) {
+  if (config_.direct) return true;
+  Packet& packet = packets_[slot];
+  if (clos_->step(packet.flight, l3(packet), now_).progress == Progress::kDelivered) return true;
+  free_packets_.push_back(slot);
+  return false;
 }
 
 void Sim::arrivals(const Scheduled& first) {
   std::array<std::uint32_t, kBurst> burst;
   std::size_t count = 0;
-  burst[count++] = first.index;
-  while (count < kBurst && !heap_.empty() && heap_.front().when == first.when && heap_.front().kind == Kind::kArrival &&
-         heap_.front().node == first.node) {
-    burst[count++] = take().index;
+  burst[count] = first.index;
+  count += landed(first.index);
+  while (count < kBurst && !queue_.empty() && queue_.front().when == first.when &&
+         queue_.front().kind() == SimEvent::kArrival && queue_.front().node == first.node) {
+    const std::uint32_t slot = queue_.take().index;
+    burst[count] = slot;
+    count += landed(slot);
   }
+  if (count == 0) return;
   Node& node = *nodes_[first.node];
   if (node.state == NodeState::kRunning) {
     receive(first.node, {burst.data(), count});
@@ -241,36 +270,55 @@ bool Sim::check(Node& node, Packet& packet) const {
       is_trimmed(bytes, dscp) || (inner != 0 && bytes.size() >= inner + kIp && is_trimmed(bytes.subspan(inner), dscp));
   const std::size_t said = said_length(bytes);
   if (said < bytes.size()) {
-    packet.length = said;
+    packet.flight.length = static_cast<std::uint32_t>(said);
     bytes = l3(packet);
   } else if (said > bytes.size() && !trimmed) {
     ++node.counters.rx_bad_length;
     return false;
   }
-  if (!config_.transport.wire.icrc || trimmed || bytes.size() < inner + kLeastWithIcrc) return true;
-  const auto expected = icrc_of(bytes, inner);
-  if (std::equal(expected.begin(), expected.end(), bytes.end() - wire::kIcrcSize)) return true;
+  if (packet.flight.flips.count == 0 || !config_.transport.wire.icrc || trimmed) return true;
+  if (bytes.size() < inner + kLeastWithIcrc || icrc_holds(packet, inner)) return true;
   ++node.counters.rx_bad_icrc;
   return false;
 }
 
-void Sim::note(unsigned node, const Packet& packet) {
-  const auto mix = [this](std::uint64_t word) {
-    hash_ = (hash_ ^ word) * 0x9e3779b97f4a7c15u;
-    hash_ ^= hash_ >> 32;
+// Puts the sender's bits back, computes the iCRC that it would have sent, and compares as a driver would.
+bool Sim::icrc_holds(Packet& packet, std::size_t inner) const {
+  const Flips& flips = packet.flight.flips;
+  if (flips.count > Flips::kKept || (inner != 0) != packet.outer) return false;
+  const auto bytes = l3(packet);
+  const auto flip = [&] {
+    for (unsigned i = 0; i < flips.count; ++i) {
+      const std::size_t at = flips.bit[i] / 8;
+      if (at >= inner && at < bytes.size()) bytes[at] ^= static_cast<std::byte>(1u << flips.bit[i] % 8);
+    }
   };
-  mix(static_cast<std::uint64_t>(now_.ns));
-  mix(static_cast<std::uint64_t>(node) << 32 | packet.plane);
-  mix(packet.length);
-  const std::byte* at = packet.bytes.data() + kHeadroom;
-  std::size_t left = packet.length;
-  for (std::uint64_t word = 0; left != 0;) {
-    const std::size_t part = std::min(left, sizeof word);
-    word = 0;
-    std::memcpy(&word, at, part);
-    mix(word);
-    at += part;
-    left -= part;
+  flip();
+  const auto sent = icrc_of(bytes, inner);
+  std::copy(sent.begin(), sent.end(), bytes.end() - wire::kIcrcSize);
+  flip();
+  const auto expected = icrc_of(bytes, inner);
+  return std::equal(expected.begin(), expected.end(), bytes.end() - wire::kIcrcSize);
+}
+
+// Four lanes: one would wait for each multiplication before the next.
+void Sim::note(unsigned node, const Packet& packet) {
+  constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15u;
+  std::array<std::uint64_t, 4> lane{hash_ ^ static_cast<std::uint64_t>(now_.ns),
+                                    static_cast<std::uint64_t>(node) << 32 | packet.plane, packet.flight.length,
+                                    ~hash_};
+  const std::byte* at = packet.bytes;
+  std::size_t left = std::min(packet.written, packet.flight.length);
+  for (; left >= 32; left -= 32, at += 32) {
+    std::array<std::uint64_t, 4> word;
+    std::memcpy(word.data(), at, 32);
+    for (unsigned i = 0; i < 4; ++i) lane[i] = (lane[i] ^ word[i]) * kPrime;
+  }
+  std::array<std::uint64_t, 4> tail{};
+  std::memcpy(tail.data(), at, left);
+  for (unsigned i = 0; i < 4; ++i) {
+    lane[i] = (lane[i] ^ tail[i]) * kPrime;
+    hash_ = (hash_ ^ lane[i] ^ lane[i] >> 29) * kPrime;
   }
 }
 
@@ -279,12 +327,12 @@ void Sim::receive(unsigned index, std::span<const std::uint32_t> slots) {
   std::array<transport::RxPacket, kBurst> burst;
   std::size_t count = 0;
   for (const std::uint32_t slot : slots) {
-    Packet& packet = *packets_[slot];
+    Packet& packet = packets_[slot];
     note(index, packet);
     if (!check(node, packet)) continue;
     burst[count++] = {l3(packet), packet.plane};
     ++node.counters.rx;
-    node.counters.rx_bytes += packet.length;
+    node.counters.rx_bytes += packet.flight.length;
   }
   if (count != 0) node.core->on_rx({burst.data(), count}, now_);
   free_packets_.insert(free_packets_.end(), slots.begin(), slots.end());

@@ -15,6 +15,7 @@ namespace mrc::fabric {
 inline constexpr std::uint32_t kFirstIpv4 = 0x0a000001;
 inline constexpr std::uint32_t kEveryNode = UINT32_MAX;
 inline constexpr std::size_t kBurst = 32;
+inline constexpr std::uint32_t kNobody = UINT32_MAX;
 /// Before the first IPv6 header: the iCRC's leading ones borrow wire::kIcrcPrefix bytes there.
 inline constexpr std::size_t kHeadroom = 16;
 
@@ -32,10 +33,10 @@ struct Sim::Node {
   std::unique_ptr<std::byte[], Free> memory;
   std::optional<transport::Core> core;
   std::array<Link, path::kMaxPlanes> direct{};
-  std::array<bool, path::kMaxPlanes> up{};         ///< what the core was told
-  std::array<Tick, path::kMaxPlanes> wire_free{};  ///< when the port has sent all that it holds
-  std::vector<std::uint32_t> waiting;              ///< arrived while paused
-  Tick wake = kNever;                              ///< the kWake that counts
+  std::array<bool, path::kMaxPlanes> up{};           ///< what the core was told
+  std::array<const Link*, path::kMaxPlanes> port{};  ///< what it sends on, per plane
+  std::vector<std::uint32_t> waiting;                ///< arrived while paused
+  Tick wake = kNever;                                ///< the kWake that counts
 };
 
 }  // namespace mrc::fabric

@@ -39,9 +39,9 @@ namespace mrc::fabric {
 /// What a command touched (each direction of a link counts). A NIC whose port is among them may have lost or got
 /// carrier: ask Clos::carrier().
 struct Applied {
-  std::vector<LinkId> links;
-  std::vector<SwitchId> switches;
-  std::vector<unsigned> planes;
+  std::vector<LinkId> links{};
+  std::vector<SwitchId> switches{};
+  std::vector<unsigned> planes{};
   bool fabric = false;  ///< the whole of it
 };
 

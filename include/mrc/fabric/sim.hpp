@@ -3,10 +3,14 @@
 // The clock jumps from event to event (integer nanoseconds; ties in the order they were scheduled), every random
 // number comes from one seed: one seed gives one trace, and trace_hash() shows it.
 //
+// Packets go through the Clos hop by hop (Clos::step), each queue sees them in time order; links without a rate cost no
+// event of their own.
+//
 // A node's loop is the documented one: on_rx → on_deadline if due → poll_tx until 0 → poll_events. It runs at every
-// arrival, deadline, freed transmit slot and action. Packets are whole (payload and iCRC included; a corrupted packet
-// fails its iCRC here as in a driver); the payload is gathered from TxPacket::source, a `const std::byte*` base to
-// which the offset adds, unless set_gather() says otherwise or carry_payload is off (zeros).
+// arrival, deadline, freed transmit slots and action. Packets are whole; the payload is gathered from TxPacket::source,
+// a `const std::byte*` base to which the offset adds, unless set_gather() says otherwise. With carry_payload off nobody
+// writes or reads payload bytes: lengths are right, contents undefined. A corrupted packet fails its iCRC as in a
+// driver; the CRC is computed only for packets that a link corrupted, as it is right in all others.
 // Threads: none. Not for a packet path: allocates as it goes.
 #pragma once
 
@@ -20,6 +24,8 @@
 #include <vector>
 
 #include "mrc/fabric/clos.hpp"
+#include "mrc/fabric/sim_queue.hpp"
+#include "mrc/fabric/timeline.hpp"
 #include "mrc/transport/core.hpp"
 
 namespace mrc::fabric {
@@ -33,7 +39,7 @@ struct SimConfig {
   /// nics is raised to what the nodes need; seed is replaced.
   ClosConfig clos{.link_delay = nanoseconds(500)};
   std::vector<path::Location> places{};  ///< node i's place; those not given: t0 = i mod t0s, nic = i / t0s
-  std::uint64_t link_bps = 0;            ///< of each NIC port, sending; 0: no serialisation delay
+  std::uint64_t link_bps = 0;            ///< of each NIC port, sending, where clos.nic_to_t0 has no rate; 0: infinite
   std::uint32_t mtu = 4352;              ///< L3 bytes
   std::uint16_t tx_ring = 32;            ///< frames that a port takes ahead of the wire
   std::uint32_t rx_ring = 4096;          ///< frames that wait while a node is paused; more are lost
@@ -68,8 +74,8 @@ class Sim {
   transport::Core& core(unsigned node);
   const SimNodeCounters& counters(unsigned node) const;
   std::uint64_t trace_hash() const { return hash_; }  ///< over time, place and bytes of all packets delivered so far
-  std::uint64_t events() const { return sequence_; }  ///< scheduled so far
-  Random& random() { return random_; }                ///< for the workload, so that it hangs on the seed too
+  std::uint64_t events() const { return queue_.sequence(); }  ///< scheduled so far
+  Random& random() { return random_; }                        ///< for the workload, so that it hangs on the seed too
 
   path::Location location(unsigned node) const;
   /// Inner address of (node, port); the node's IPv4 is 10.0.0.1 + node.
@@ -96,6 +102,9 @@ class Sim {
   /// The same for an action that touches one node's core only: cheaper among many nodes.
   void at_node(Tick when, unsigned node, std::function<void()> action);
 
+  /// Schedules every command of the timeline from now on. An error (nothing is scheduled then) where one does not fit.
+  Result<void> play(const Timeline& timeline);
+
   // Faults. Each may be called between runs or from at(). A NIC sees its own carrier, nothing else.
   Clos& clos() { return *clos_; }                    ///< not in direct mode; settings there count at once
   Link& direct_link(unsigned node, unsigned plane);  ///< direct mode: what `node` sends on `plane`
@@ -112,28 +121,20 @@ class Sim {
  private:
   struct Node;
   struct Packet {
-    std::vector<std::byte> bytes;  ///< kHeadroom, then L3
-    std::size_t length = 0;
+    std::byte* bytes = nullptr;  ///< L3; kHeadroom bytes lie before it
+    std::uint32_t capacity = 0;
+    std::uint32_t written = 0;  ///< L3 bytes from the start that hold something: all, or the headers only
     std::uint8_t plane = 0;
-  };
-  enum class Kind : std::uint8_t { kArrival, kWake, kAction };
-  struct Scheduled {
-    Tick when;
-    std::uint64_t sequence;
-    Kind kind;
-    std::uint32_t node;   ///< kAll: every one
-    std::uint32_t index;  ///< of the packet or action
-  };
-  struct Later {
-    bool operator()(const Scheduled& a, const Scheduled& b) const {
-      return a.when != b.when ? a.when > b.when : a.sequence > b.sequence;
-    }
+    bool outer = false;
+    InFlight flight{};  ///< its length, position and what happened to it
   };
 
-  void schedule(Tick when, Kind kind, std::uint32_t node, std::uint32_t index);
-  Scheduled take();
+  void schedule(Tick when, SimEvent kind, std::uint32_t node, std::uint32_t index) {
+    queue_.push(when < now_ ? now_ : when, kind, node, index);
+  }
   void start_core(Node& node);
   void refresh_carriers();
+  void plan_flap();
   bool carrier(unsigned node, unsigned plane) const;
   void service_all();
   void service(unsigned node);
@@ -141,34 +142,39 @@ class Sim {
   void fill_room(Node& node, std::span<std::uint16_t> room) const;
   void plan_wake(unsigned node);
   void send(unsigned node, const transport::TxPacket& packet);
-  void launch(unsigned from, std::uint32_t packet, Tick departure, const wire::Ipv6Address& destination);
+  void launch_direct(Node& node, std::uint32_t packet, const wire::Ipv6Address& destination);
+  void moved(std::uint32_t packet, const Step& step);
+  std::uint32_t node_at(const path::Location& place) const;
+  bool landed(std::uint32_t packet);
   void arrivals(const Scheduled& first);
   void receive(unsigned node, std::span<const std::uint32_t> packets);
   bool check(Node& node, Packet& packet) const;
+  bool icrc_holds(Packet& packet, std::size_t inner) const;
   void note(unsigned node, const Packet& packet);
-  std::span<std::byte> l3(Packet& packet) const;
-  std::uint32_t take_packet();
-  Duration wire_time(std::size_t l3_bytes) const;
+  std::span<std::byte> l3(const Packet& packet) const { return {packet.bytes, packet.flight.length}; }
+  std::uint32_t take_packet(std::size_t l3_bytes);
+  std::uint32_t copy_packet(std::uint32_t packet);
 
   SimConfig config_;
   Tick now_{};
   Random random_;
   Random link_random_;
-  std::uint64_t sequence_ = 0;
   std::uint64_t hash_ = 0xcbf29ce484222325u;
   std::unique_ptr<Clos> clos_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::map<std::uint32_t, unsigned> by_place_;  ///< t0 << 16 | nic
-  std::vector<Scheduled> heap_;
-  std::vector<std::unique_ptr<Packet>> packets_;
+  std::vector<std::uint32_t> by_place_;  ///< t0 × nics + nic → node
+  SimQueue queue_;
+  std::vector<Packet> packets_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;  ///< of the packets
   std::vector<std::uint32_t> free_packets_;
   std::vector<std::function<void()>> actions_;
   std::vector<std::uint32_t> free_actions_;
   std::vector<transport::TxPacket> scratch_;
+  Tick flap_ = kNever;  ///< the kFlap that is scheduled
   std::function<void(unsigned, const transport::Event&)> on_event_;
   std::function<void(unsigned)> on_progress_;
-  Gather gather_;
   std::function<void(unsigned, const transport::TxPacket&)> on_transmit_;
+  Gather gather_;
 };
 
 /// An Upper for tests: routes through the Sim, places into registered memory (rkey → region, VA counts from its start).
