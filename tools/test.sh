@@ -70,7 +70,10 @@ meson_suite() { # meson_suite BUILD_DIR SUITE
   fi
 }
 
-tidy_shell() { bash -n tools/*.sh tools/lib/*.sh test/e2e/*.sh .ci/run; }
+tidy_shell() {
+  local script
+  for script in tools/*.sh tools/lib/*.sh test/e2e/*.sh contrib/testbed/*.sh .ci/run; do bash -n "$script" || return 1; done
+}
 
 packages() {
   local wanted="$BUILD_PACKAGES $DEMO_PACKAGES $TEST_PACKAGES"
@@ -133,7 +136,7 @@ fuzzing() {
   done
 }
 lint() {
-  shellcheck -x tools/*.sh tools/lib/*.sh test/e2e/*.sh .ci/run &&
+  shellcheck -x tools/*.sh tools/lib/*.sh test/e2e/*.sh contrib/testbed/*.sh .ci/run &&
     codespell -q 3 README.md CONTRIBUTING.md docs include datapath prov tools test/*/*.?pp &&
     git ls-files '*.hpp' '*.cpp' | xargs clang-format --dry-run -Werror
 }

@@ -46,6 +46,8 @@ void Core::State::write_sack(Connection& c, wire::Packet& p, bool probe_reply, T
   p.seth.cc_type = 1;
   p.cc.ooo_count = static_cast<std::uint16_t>(c.rx.out_of_order());
   p.cc.rcvd_bytes = static_cast<std::uint32_t>(c.rcvd_bytes >> 8) & 0xffffff;
+  p.cc.rcv_cwnd_pen = c.share.penalty;
+  p.cc.restore_cwnd = c.share.restore;
   Tick arrived = c.echo_arrived;
   bool timestamp = c.echo_timestamp_valid;
   std::uint16_t echoed = c.echo_timestamp;
@@ -87,6 +89,7 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
     const auto pick = c.evs.due_probe(now, random, links_up & plane_mask(c.route));
     if (pick && !(room >> pick->plane & 1)) {
       clear(Flag::kSendEvProbe);  // its turn comes again
+      schedule(id, now);
     } else if (pick) {
       PathProbe& probe = new_probe(c, now);
       probe.ev = pick->index;
@@ -95,6 +98,7 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
       return Sent::kPacket;
     } else {
       clear(Flag::kSendEvProbe);
+      schedule(id, now);
     }
   }
   if ((c.control & Flag::kSendMtuProbe) != 0) {

@@ -105,15 +105,18 @@ Tick Core::State::deadline(const Connection& c, Tick now) const {
   if (c.suspects != 0) {
     const Duration age = rto(c);
     for (const TxPlane& plane : c.planes) {
-      if (!plane.suspects.empty()) loss = std::min(loss, suspects[plane.suspects.head].sent + age);
+      if (plane.suspects.empty()) continue;
+      // Judged by age only once something later was SACKed; until then its time may well have passed.
+      const Tick sent = suspects[plane.suspects.head].sent;
+      if (c.high_sent > sent) loss = std::min(loss, sent + age);
     }
   }
   at = std::min(at, in_grace(now) ? std::max(loss, grace_until) : loss);
   if (c.messages != 0) {
     at = std::min(at, now + Duration{std::max<std::int64_t>(config.peer_timeout.ns - (active - c.silent_since), 0)});
   }
-  // Bad paths are probed while there is traffic, and a while longer.
-  const Tick probe = c.evs.next_probe();
+  // Bad paths are probed while there is traffic, and a while longer. A probe that waits for a plane needs no timer.
+  const Tick probe = (c.control & Connection::kSendEvProbe) != 0 ? kNever : c.evs.next_probe();
   if (probe != kNever && probe < c.last_activity + seconds(1)) at = std::min(at, probe);
   return at;
 }

@@ -111,6 +111,7 @@ void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick no
     c.mtu_step = 0;
     c.mtu_next = kNever;
     schedule(id, now);
+    touch(id);  // larger packets make a larger window
     return;
   }
 }

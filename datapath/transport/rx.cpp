@@ -128,6 +128,7 @@ void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick n
     }
   }
   c.rcvd_bytes += length;
+  signal_received(c, length, now);
   c.rx.mark(seq);
   c.unsacked_bytes += std::max<std::uint32_t>(length, 1024);
   if (marked || p.bth.retransmit || p.bth.ack_request || c.unsacked_bytes >= config.sack_bytes) {

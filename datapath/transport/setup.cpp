@@ -30,6 +30,7 @@ void Core::State::new_instance(ConnId id) {
   e.instance = (e.instance + 1 + random.below(16)) & wire::kPsnMask;
   c.instance = e.instance;
   c.first_psn = static_cast<std::uint32_t>(random.next()) & wire::kPsnMask;
+  if (config.first_psn != UINT32_MAX) c.first_psn = config.first_psn & wire::kPsnMask;
   c.tx.reset(segments, c.first_psn);
   c.phase = Connection::Phase::kOpen;
   c.peer_known = c.peer_knows_us = c.announced = false;
@@ -57,6 +58,7 @@ void Core::State::new_instance(ConnId id) {
   c.named_seq = 0;
   c.rcvd_bytes = 0;
   c.peer_received = 0;
+  c.share = {};
   c.planes_heard = c.planes_heard_before = 0;
   c.control_evs_at = Tick{};
   c.silent_since = active;

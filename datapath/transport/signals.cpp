@@ -60,6 +60,12 @@ void Core::State::signal_timeout(Connection& c, Tick now) {
   c.cc.on_timeout(at(c, now));
 }
 
+/// A data packet arrived that was not there before.
+void Core::State::signal_received(Connection& c, std::uint32_t bytes, Tick now) {
+  const auto planes = static_cast<unsigned>(std::popcount(plane_mask(c.route) & links_up));
+  rx_share.on_data(c.share, bytes, config.link_bps * planes, now);
+}
+
 /// CC_STATE: what the receiver demands. Older reports than the last one demand nothing.
 void Core::State::signal_receiver(Connection& c, const wire::CcState& state) {
   constexpr std::uint32_t kMask = 0xffffff;

@@ -77,6 +77,8 @@ class Pool {
   const T& operator[](std::uint32_t index) const { return items_[index]; }
   std::uint32_t available() const { return available_; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(items_.size()); }
+  /// The next free item after `index` (kNone: the first); kNone at the end. For audits.
+  std::uint32_t next_free(std::uint32_t index) const { return index == kNone ? free_ : links_[index]; }
 
  private:
   std::span<T> items_;

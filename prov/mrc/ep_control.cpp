@@ -105,7 +105,9 @@ int Endpoint::enable() {
     }
     name = *given;
   }
-  name.ipv4 = name.ipv4 == 0 ? engine_.ipv4() : engine_.canonical(name.ipv4);
+  // fi_getinfo names the host before anybody knows which group of ports this process will get.
+  const bool anybody = name.ipv4 == 0 || name.ipv4 == host_ipv4();
+  name.ipv4 = anybody ? engine_.ipv4() : engine_.canonical(name.ipv4);
   msg::Config config;
   config.tx_size = static_cast<std::uint32_t>(info_.tx_size);
   config.rx_size = static_cast<std::uint32_t>(info_.rx_size);

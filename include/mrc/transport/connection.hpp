@@ -10,6 +10,7 @@
 #include "mrc/path/route.hpp"
 #include "mrc/time.hpp"
 #include "mrc/transport/cc.hpp"
+#include "mrc/transport/cc_receiver.hpp"
 #include "mrc/transport/core.hpp"
 #include "mrc/transport/rtt.hpp"
 #include "mrc/transport/rx_window.hpp"
@@ -210,6 +211,7 @@ struct Connection {
   std::uint32_t probe_reply_ev = 0;
   Tick probe_reply_arrived{};
   std::uint64_t rcvd_bytes = 0;
+  ReceiverShare::Flow share{};
   std::uint8_t planes_heard = 0, planes_heard_before = 0;
   std::uint32_t sacks_sent = 0;
   Tick control_evs_at{};

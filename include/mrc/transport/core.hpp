@@ -70,6 +70,7 @@ struct Config {
   void (*hmac)(std::span<const std::byte, 32> key, std::span<const std::byte> message,
                std::span<std::byte, 32> out) = nullptr;
   std::uint32_t upper_version = 0;  ///< of the layer above, told in INIT
+  std::uint32_t first_psn = UINT32_MAX;  ///< where each connection's PSNs begin; random unless a test says otherwise
 };
 
 /// How much the arena must hold. Nothing grows on the packet path; kAgain at each limit.
@@ -241,6 +242,7 @@ class Core {
   PoolLevels pool_levels() const;
 
   struct State;  ///< internal to datapath/transport
+  const State& state() const { return *state_; }  ///< for audit.hpp
 
  private:
   State* state_;  ///< lives in the arena

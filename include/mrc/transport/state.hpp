@@ -122,6 +122,7 @@ struct Core::State {
   Ring<Reply> replies;
   Ring<NackEntry> nacks;
   DeadlineHeap timers;
+  ReceiverShare rx_share;
 
   // Intrusive FIFO lists of connections.
   IndexQueue control, data, starved;
@@ -233,6 +234,7 @@ struct Core::State {
   CcLink cc_link(const Connection& c) const;
   void signal_sent(Connection& c, std::uint32_t bytes, Tick now);
   void signal_ack(Connection& c, const TxRecord& record, std::uint32_t bytes, Duration rtt, bool marked, Tick now);
+  void signal_received(Connection& c, std::uint32_t bytes, Tick now);
   void signal_receiver(Connection& c, const wire::CcState& state);
   void signal_ecn(Connection& c, unsigned plane, Tick now);
   void signal_trim(Connection& c, unsigned plane, std::uint32_t bytes, bool last_hop, Tick now);

@@ -69,6 +69,7 @@ class TxWindow {
   std::uint64_t next() const { return next_; }
   std::uint64_t span() const { return next_ - una_; }  ///< window used, SACKed ones above una included
   std::uint32_t lost() const { return lost_; }
+  std::span<const std::uint32_t> slots() const { return slots_; }  ///< segments held, kNone where there is none
 
   /// Makes sure that next() has a record; false when the shared pool is used up.
   bool prepare(SegmentPool& pool) {

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The receiver's part in congestion control: when its own links are full, connections above their max-min fair share
+// are told to shrink (CC_STATE.rcv_cwnd_pen, mrc-protocol §4). O(1) a packet; one small record a connection.
+//
+// Received bytes are counted in epochs. An epoch is as long as it takes to receive enough from everybody, and at least
+// eight times the longest pause between two calls in it: so nothing here needs a clock finer than what the host's poll
+// loop gives. Shares of an epoch are looked at when a connection is heard in the next one, which also sums up what
+// connections far below the fair share (they hardly want more) leave to the others: water filling, a step an epoch.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "mrc/time.hpp"
+
+namespace mrc::transport {
+
+class ReceiverShare {
+ public:
+  /// A connection's record.
+  struct Flow {
+    std::uint32_t epoch = 0;
+    std::uint32_t bytes = 0;   ///< in that epoch
+    std::uint8_t penalty = 0;  ///< 7 bits: of 128 bytes received so many are to be given up
+    bool penalised = false;    ///< since the last restore
+    bool restore = false;      ///< competition has gone; told for an epoch
+  };
+
+  /// Frame bytes that a packet takes on the wire beside its payload.
+  static constexpr std::uint32_t kOverhead = 176;
+
+  /// `line_bps`: all own links of that connection together; 0: nothing is done. `now` never goes back.
+  void on_data(Flow& flow, std::uint32_t payload, std::uint64_t line_bps, Tick now) {
+    if (line_bps == 0) return;
+    if (epoch_ == 0 || now - started_ > kStale) {
+      begin(now);
+      flows_before_ = 0;
+    }
+    if (now > last_) longest_ = std::max(longest_, now - last_);
+    last_ = now;
+    const std::uint32_t bytes = payload + kOverhead;
+    if (flow.epoch != epoch_) enter(flow);
+    flow.bytes = flow.bytes > UINT32_MAX - bytes ? UINT32_MAX : flow.bytes + bytes;
+    total_ += bytes;
+    if (total_ >= kFlowBytes * std::max(flows_, flows_before_) && now - started_ >= longest_ * kPauses) {
+      end(line_bps, now);
+    }
+  }
+
+  bool saturated() const { return saturated_; }
+  std::uint32_t flows() const { return flows_before_; }  ///< heard in the last epoch
+  std::uint64_t fair_bytes() const { return fair_; }     ///< of the last epoch
+
+ private:
+  static constexpr std::uint64_t kFlowBytes = 32 * 4096;
+  static constexpr std::int64_t kPauses = 8;
+  static constexpr Duration kStale = milliseconds(2000);  ///< an epoch this long is about another time
+  static constexpr std::uint32_t kFull = 90;              ///< per cent of the line rate
+
+  void begin(Tick now) {
+    if (++epoch_ == 0) epoch_ = 1;
+    started_ = last_ = now;
+    longest_ = {};
+    total_ = 0;
+    flows_ = 0;
+    modest_bytes_ = 0;
+    modest_ = 0;
+  }
+
+  /// First packet of a connection in this epoch: its share of the one before.
+  void enter(Flow& flow) {
+    ++flows_;
+    const bool was_there = flow.epoch + 1 == epoch_ && flow.epoch != 0;
+    const std::uint64_t share = was_there ? flow.bytes : 0;
+    flow.penalty = 0;
+    flow.restore = false;
+    if (was_there && flows_before_ > 1) {
+      if (share < fair_ / 2) {
+        modest_bytes_ += share;
+        ++modest_;
+      } else if (saturated_ && share > fair_ + fair_ / 16) {
+        // A quarter of the excess per window received.
+        flow.penalty = static_cast<std::uint8_t>(std::min<std::uint64_t>(127, (share - fair_) * 32 / share));
+        flow.penalised = flow.penalised || flow.penalty != 0;
+      }
+    } else if (flow.penalised && flows_before_ == 1) {
+      flow.penalised = false;
+      flow.restore = true;
+    }
+    flow.epoch = epoch_;
+    flow.bytes = 0;
+  }
+
+  void end(std::uint64_t line_bps, Tick now) {
+    const auto capacity =
+        static_cast<std::uint64_t>(static_cast<double>(line_bps) / 8e9 * static_cast<double>((now - started_).ns));
+    saturated_ = total_ >= capacity / 100 * kFull;
+    // What those below the fair share of the epoch before used is scaled to this one.
+    const double scale = before_ == 0 ? 1.0 : static_cast<double>(total_) / static_cast<double>(before_);
+    const auto modest =
+        std::min<std::uint64_t>(static_cast<std::uint64_t>(static_cast<double>(modest_bytes_) * scale), total_);
+    fair_ = flows_ > modest_ ? (total_ - modest) / (flows_ - modest_) : total_ / std::max(flows_, 1u);
+    before_ = total_;
+    flows_before_ = flows_;
+    begin(now);
+  }
+
+  Tick started_{}, last_{};
+  Duration longest_{};  ///< pause between two packets in this epoch
+  std::uint64_t total_ = 0, before_ = 0;
+  std::uint64_t fair_ = 0;
+  std::uint64_t modest_bytes_ = 0;  ///< of connections below half the fair share, in the epoch before
+  std::uint32_t modest_ = 0;
+  std::uint32_t epoch_ = 0;
+  std::uint32_t flows_ = 0, flows_before_ = 0;
+  bool saturated_ = false;
+};
+
+}  // namespace mrc::transport

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Fault schedules: a handful of faults of any kind, at any time, of any length, overlapping as they like.
+#include <algorithm>
+
+#include "draw.hpp"
+
+namespace mrc::faults {
+namespace {
+
+/// Long against round trips, short against peer_timeout: no live peer may be taken for dead.
+constexpr std::int64_t kLongest = 100'000'000;
+
+fabric::Impairment draw_impairment(Random& random) {
+  fabric::Impairment i;
+  const auto rate = [&random] { return static_cast<double>(draw_log(random, 100, 300'000)) / 1e6; };  // 0.01 … 30 %
+  if (random.chance(0.4)) i.loss = rate();
+  if (random.chance(0.3)) i.duplicate = rate();
+  if (random.chance(0.3)) i.corrupt = rate();
+  if (random.chance(0.3)) i.reorder = rate();
+  if (random.chance(0.3)) i.trim = rate();
+  if (random.chance(0.3)) i.ecn = rate() * 3;
+  if (random.chance(0.2)) i.delay = microseconds(draw_log(random, 1, 500));
+  i.reorder_delay = microseconds(draw_log(random, 1, 2000));
+  return i;
+}
+
+fabric::LinkId draw_link(Random& random, const Plan& plan) {
+  const auto& clos = plan.sim.clos;
+  const std::uint32_t node = random.below(plan.sim.nodes);
+  fabric::LinkId link;
+  link.kind = static_cast<fabric::LinkKind>(random.below(4));
+  link.plane = static_cast<std::uint8_t>(random.below(clos.planes));
+  if (link.kind == fabric::LinkKind::kNicToT0 || link.kind == fabric::LinkKind::kT0ToNic) {
+    link.t0 = static_cast<std::uint16_t>(node % clos.t0s);
+    link.far = static_cast<std::uint16_t>(node / clos.t0s);
+  } else {
+    link.t0 = static_cast<std::uint16_t>(random.below(clos.t0s));
+    link.far = static_cast<std::uint16_t>(random.below(clos.t1s));
+  }
+  return link;
+}
+
+Fault draw_fault(Random& random, const Plan& plan, bool gone) {
+  const auto& clos = plan.sim.clos;
+  Fault f;
+  // Kinds of nodes that go are rarer: with them less can be demanded.
+  if (gone) {
+    f.kind = static_cast<FaultKind>(static_cast<unsigned>(FaultKind::kRestart) + random.below(4));
+  } else {
+    f.kind = static_cast<FaultKind>(random.below(static_cast<unsigned>(FaultKind::kPause) + 1));
+  }
+  f.node = random.below(plan.sim.nodes);
+  f.plane = static_cast<std::uint8_t>(random.below(clos.planes));
+  f.link = draw_link(random, plan);
+  f.at_switch.kind = random.chance(0.5) ? path::UsidKind::kT0 : path::UsidKind::kT1;
+  f.at_switch.plane = f.plane;
+  f.at_switch.index =
+      static_cast<std::uint16_t>(random.below(f.at_switch.kind == path::UsidKind::kT0 ? clos.t0s : clos.t1s));
+  f.impairment = draw_impairment(random);
+  f.lasts = Duration{draw_log(random, 1'000, kLongest)};
+  if (random.chance(0.2)) f.period = Duration{std::max<std::int64_t>(f.lasts.ns / (2 + random.below(10)), 1000)};
+  return f;
+}
+
+}  // namespace
+
+void draw_faults(Random& random, Plan& plan) {
+  const Duration last = plan.operations.empty() ? Duration{} : plan.operations.back().at;
+  const std::int64_t horizon = last.ns + draw_log(random, 20'000, 20'000'000);
+  const unsigned count = random.chance(0.05) ? 0 : static_cast<unsigned>(draw_log(random, 1, 24));
+  const bool gone = random.chance(0.25);
+  const std::size_t before = plan.faults.size();
+  for (unsigned i = 0; i < count; ++i) {
+    Fault f = draw_fault(random, plan, gone && random.chance(0.2));
+    f.at = Duration{static_cast<std::int64_t>(random.next() >> 33) * (horizon >> 10) >> 21};
+    plan.faults.push_back(f);
+  }
+  // All planes of a fabric cut at once, and back: sometimes on purpose, not only by chance.
+  if (random.chance(0.1)) {
+    const Duration at{static_cast<std::int64_t>(random.next() >> 33) * (horizon >> 10) >> 21};
+    const Duration lasts{draw_log(random, 10'000, kLongest)};
+    for (std::uint8_t p = 0; p < plan.sim.clos.planes; ++p) {
+      plan.faults.push_back({.kind = FaultKind::kPlaneDown, .at = at, .lasts = lasts, .plane = p});
+    }
+  }
+  std::stable_sort(plan.faults.begin() + static_cast<std::ptrdiff_t>(before), plan.faults.end(),
+                   [](const Fault& a, const Fault& b) { return a.at < b.at; });
+}
+
+void prune(Plan& plan) {
+  const auto& sim = plan.sim;
+  std::erase_if(plan.operations, [&](const Operation& op) { return op.from >= sim.nodes || op.to >= sim.nodes; });
+  std::erase_if(plan.faults, [&](const Fault& f) {
+    switch (f.kind) {
+      case FaultKind::kGlobal:
+        return false;
+      case FaultKind::kPlane:
+      case FaultKind::kPlaneDown:
+        return f.plane >= sim.clos.planes;
+      case FaultKind::kSwitch:
+      case FaultKind::kSwitchDown:
+        return f.at_switch.plane >= sim.clos.planes;
+      case FaultKind::kLink:
+      case FaultKind::kLinkDown:
+      case FaultKind::kCableDown:
+        return f.link.plane >= sim.clos.planes;
+      default:
+        return f.node >= sim.nodes;
+    }
+  });
+}
+
+}  // namespace mrc::faults

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// lossy-nic-link: one of A's four NIC-T0 links stays up but loses 5 % both ways, then heals. Each end must find out
+// that it is that plane at A (not some T1), shift its load to the others, and come back.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "bench.hpp"
+#include "experiments.hpp"
+#include "path_watch.hpp"
+
+namespace mrc::experiments {
+namespace {
+
+constexpr unsigned kPlanes = 4, kLossy = 1;
+constexpr Duration kMs = milliseconds(1);
+
+}  // namespace
+
+void lossy_nic_link(const Options& options, Report& report) {
+  const Duration onset = milliseconds(2);
+  const Duration heals = options.quick ? milliseconds(12) : milliseconds(32);
+  const Duration settle = milliseconds(5);  // "within milliseconds"
+  const Duration end = heals + milliseconds(110);
+  Bench bench(realistic(options, 2, kPlanes, options.quick ? 2'500'000'000u : 25'000'000'000u), options, kMs);
+  Flow& there = bench.add({.from = 0, .to = 1, .name = "A to B"});
+  Flow& back = bench.add({.from = 1, .to = 0, .name = "B to A"});
+  bench.connect();
+  std::vector<std::array<std::array<std::uint64_t, kPlanes>, 2>> sent(static_cast<std::size_t>(end.ns / kMs.ns) + 1);
+  bench.sim().on_transmit([&](unsigned node, const transport::TxPacket& packet) {
+    const auto bin = static_cast<std::size_t>(std::max<std::int64_t>(bench.now().ns, 0) / kMs.ns);
+    if (bin < sent.size() && is_data(packet)) ++sent[bin][node][packet.plane];
+  });
+  const path::Location a = bench.sim().location(0);
+  const std::string link = fmt::format("port nic{}.{} plane {}", a.t0, a.nic, kLossy);
+  bench.sim().at(bench.at(onset), [&] { bench.command(link + " loss 5%"); });
+  bench.sim().at(bench.at(heals), [&] { bench.command(link + " loss 0"); });
+  bench.start_all();
+
+  // The plane is used again once it carries four fifths of what the others carry on average.
+  const auto share = [&](std::size_t bin, unsigned node) {
+    std::uint64_t others = 0;
+    for (unsigned p = 0; p < kPlanes; ++p) others += p == kLossy ? 0 : sent[bin][node][p];
+    return others == 0 ? 0.0
+                       : static_cast<double>(sent[bin][node][kLossy]) * (kPlanes - 1) / static_cast<double>(others);
+  };
+  std::array<Duration, 2> back_after{end, end};
+  for (Duration t = kMs; t < end; t = t + kMs) {
+    bench.run_to(t, end);
+    const auto bin = static_cast<std::size_t>(t.ns / kMs.ns) - 1;
+    if (t <= heals) continue;
+    for (unsigned node = 0; node < 2; ++node) {
+      if (back_after[node] == end && share(bin, node) >= 0.8) back_after[node] = t - heals;
+    }
+    if (std::max(back_after[0], back_after[1]) < end && t - heals >= milliseconds(10)) break;
+  }
+  const Duration stopped = bench.now();
+  double least = 10, first = 10;
+  for (const Flow* flow : {&there, &back}) {
+    least = std::min(least, bench.goodput(*flow, onset + settle, heals) / bench.capacity(kPlanes - 1));
+    first = std::min(first, bench.goodput(*flow, onset, onset + settle) / bench.capacity(kPlanes - 1));
+  }
+  const double after = std::min(bench.goodput(there, stopped - milliseconds(2), stopped),
+                                bench.goodput(back, stopped - milliseconds(2), stopped)) /
+                       bench.capacity(kPlanes);
+  const bool drained = bench.drain();
+  Plot plot{.title = "a NIC-T0 link loses 5 %",
+            .x = "ms",
+            .y = "Gb/s of payload",
+            .series = {bench.curve(there), bench.curve(back)}};
+  plot.marks = {{static_cast<double>(onset.ns) / 1e6, "5 % loss"}, {static_cast<double>(heals.ns) / 1e6, "healed"}};
+  report.plot(plot);
+  Plot use{.title = "packets on that plane, as share of another plane's", .x = "ms", .y = "share", .marks = plot.marks};
+  for (unsigned node = 0; node < 2; ++node) {
+    Series s{.label = node == 0 ? "A sends" : "B sends"};
+    for (std::size_t bin = 0; bin < static_cast<std::size_t>(stopped.ns / kMs.ns); ++bin) {
+      s.x.push_back(static_cast<double>(bin) + 0.5);
+      s.y.push_back(share(bin, node));
+    }
+    use.series.push_back(std::move(s));
+  }
+  report.plot(use);
+  report.data() = {{"least", least},
+                   {"first_5_ms", first},
+                   {"after_healing", after},
+                   {"back_after_ms", {back_after[0].ns / 1e6, back_after[1].ns / 1e6}},
+                   {"counters", bench.counters()}};
+  report.judge(least >= 0.95, fmt::format("{:.1f} % of the other planes, the worse end", least * 100), ">= 95 %");
+  const Duration later = std::max(back_after[0], back_after[1]);
+  report.judge(later <= milliseconds(100),
+               later == end ? std::string("plane not used again")
+                            : fmt::format("plane used again after {} ms", later.ns / 1'000'000),
+               "<= 100 ms");
+  report.judge(drained && bench.errors() == 0, fmt::format("{} errors", bench.errors() + !drained), "0");
+  report.note(fmt::format("{:.1f} % in the first 5 ms; {:.1f} % of all planes afterwards", first * 100, after * 100));
+}
+
+}  // namespace mrc::experiments
