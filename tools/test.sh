@@ -72,7 +72,9 @@ meson_suite() { # meson_suite BUILD_DIR SUITE
 
 tidy_shell() {
   local script
-  for script in tools/*.sh tools/lib/*.sh test/e2e/*.sh contrib/testbed/*.sh .ci/run; do bash -n "$script" || return 1; done
+  for script in tools/*.sh tools/*/*.sh test/e2e/*.sh contrib/testbed/*.sh .ci/run; do
+    bash -n "$script" || return 1
+  done
 }
 
 packages() {
@@ -96,6 +98,8 @@ stage e2e-ports-and-switch meson_suite "$build_dir" e2e
 for script in fi_info bad_ports pingpong fi_talk mpi_switch mpi_impaired mpi_af_packet mpi_tap srv6_kernel; do
   stage "$script" "test/e2e/$script.sh" "$build_dir"
 done
+stage kernel-srv6 tools/experiments/kernel_srv6.sh --build "$build_dir" --out "$build_dir/experiments-out" --seconds 8 \
+  --mib 8
 
 asan_ubsan() {
   (CXX='ccache g++' build build-asan -Dsanitize=address,undefined --buildtype=debugoptimized) &&
@@ -136,7 +140,7 @@ fuzzing() {
   done
 }
 lint() {
-  shellcheck -x tools/*.sh tools/lib/*.sh test/e2e/*.sh contrib/testbed/*.sh .ci/run &&
+  shellcheck -x tools/*.sh tools/*/*.sh test/e2e/*.sh contrib/testbed/*.sh .ci/run &&
     codespell -q 3 README.md CONTRIBUTING.md docs include datapath prov tools test/*/*.?pp &&
     git ls-files '*.hpp' '*.cpp' | xargs clang-format --dry-run -Werror
 }

@@ -66,6 +66,7 @@ Result<std::shared_ptr<EngineImpl>> EngineImpl::create(EngineParts parts) {
     engine->capture_ = std::move(*capture);
   }
   engine->log(1, "attached to " + engine->describe());
+  engine->start_watching();
   return engine;
 }
 

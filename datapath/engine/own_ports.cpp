@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::size_t kNeighbours = 4096;
 
-port::PortLayer* layer = nullptr;  // of this process's ports; set before any of them is open
+port::PortLayer* port_layer = nullptr;  // of this process's ports; set before any of them is open
 
 std::uint32_t layer_crc32(std::span<const std::byte> bytes) {
-  return layer->crc32(bytes);
+  return port_layer->crc32(bytes);
 }
 
 std::string group_text(const port::PortGroup& group) {
@@ -117,14 +117,18 @@ Result<std::unique_ptr<Attachment>> OwnPorts::open(const EngineConfig& config) {
   for (const port::PortSpec& spec : group.ports) rarest = std::max(rarest, spec.kind);
   auto found = port::layer_for(rarest, config.provider_directory);
   if (!found) return tl::unexpected(found.error());
-  layer = *found;
-  if (auto started = layer->start({.pci = pci, .memory_mb = config.memory_mb, .log_level = "error", .log = nullptr});
+  port_layer = *found;
+  if (auto started = port_layer->start({.pci = pci,
+                                        .memory_mb = config.memory_mb,
+                                        .telemetry = config.telemetry,
+                                        .log_level = "error",
+                                        .log = nullptr});
       !started) {
     return tl::unexpected(started.error());
   }
   std::vector<std::unique_ptr<port::Port>> ports;
   for (const port::PortSpec& spec : group.ports) {
-    auto port = layer->open(spec);
+    auto port = port_layer->open(spec);
     if (!port) return tl::unexpected(port.error());
     ports.push_back(std::move(*port));
   }
@@ -152,6 +156,10 @@ std::string OwnPorts::describe() const {
   std::string names;
   for (const auto& port : ports_) names += (names.empty() ? "" : ", ") + port->name();
   return fmt::format("{} ({}, {})", names, srv6() ? "SRv6" : "point to point", to_text(plan_.ipv4));
+}
+
+port::PortLayer* OwnPorts::layer() const {
+  return port_layer;
 }
 
 bool OwnPorts::memory_only() const {

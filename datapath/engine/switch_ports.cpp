@@ -30,8 +30,11 @@ Result<std::unique_ptr<Attachment>> SwitchPorts::open(const EngineConfig& config
   options.ipv4 = primary_ipv4();
   auto client = control::SwitchClient::attach(options);
   if (!client) return tl::unexpected(client.error());
-  if (auto started = port::builtin_layer().start(
-          {.pci = false, .memory_mb = config.memory_mb, .log_level = "error", .log = nullptr});
+  if (auto started = port::builtin_layer().start({.pci = false,
+                                                  .memory_mb = config.memory_mb,
+                                                  .telemetry = config.telemetry,
+                                                  .log_level = "error",
+                                                  .log = nullptr});
       !started) {
     return tl::unexpected(started.error());
   }

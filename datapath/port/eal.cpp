@@ -77,7 +77,7 @@ std::vector<std::string> arguments(const EalOptions& options, const AffinityKeep
   }
   list.push_back(fmt::format("-m{}", options.memory_mb));
   list.emplace_back("--iova-mode=va");
-  list.emplace_back("--no-telemetry");
+  if (!options.telemetry) list.emplace_back("--no-telemetry");
   if (options.pci) {
     // An allow list that names no NIC: devices come in one by one, by hot-plug, as the user names them.
     list.emplace_back("-a0000:00:00.0");

@@ -10,6 +10,7 @@
 
 #include "datapath/port/eal.hpp"
 #include "datapath/port/openers.hpp"
+#include "datapath/port/telemetry.hpp"
 
 namespace mrc::port {
 namespace {
@@ -69,6 +70,17 @@ Result<std::unique_ptr<Port>> DpdkLayer::open_memif(const MemifOptions& options)
 
 std::uint32_t DpdkLayer::crc32(std::span<const std::byte> bytes) const {
   return rte_net_crc_calc(bytes.data(), static_cast<std::uint32_t>(bytes.size()), RTE_NET_CRC32_ETH);
+}
+
+Result<void> DpdkLayer::serve_telemetry(std::span<const TelemetryCommand> commands, TelemetryHandler handler) {
+  if (!eal_started()) return fail(EINVAL, "DPDK telemetry: PortLayer::start() has not succeeded");
+  return port::serve_telemetry(commands, std::move(handler));
+}
+void DpdkLayer::stop_telemetry() {
+  port::stop_telemetry();
+}
+std::string DpdkLayer::telemetry_folder() const {
+  return port::telemetry_folder();
 }
 
 std::vector<PortKind> DpdkLayer::kinds() const {

@@ -167,6 +167,8 @@ engine::EngineConfig engine_config(const Params& p) {
   config.memory_mb = p.memory_mb;
   config.icrc = p.icrc;
   config.stats_path = p.stats;
+  config.stats_interval = p.stats_interval;
+  config.telemetry = p.telemetry;
   config.capture_path = p.pcap;
   config.transport.wire.ev_split = p.ev_split;
   config.transport.wire.udp_port = p.udp_port;

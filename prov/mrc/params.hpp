@@ -29,6 +29,8 @@ struct Params {
   Duration linger = seconds(2);
   std::string icrc = "auto";
   std::string stats;
+  Duration stats_interval{};
+  bool telemetry = false;
   std::string pcap;
   std::uint16_t udp_port = 4791;
   wire::EvSplit ev_split = wire::EvSplit::kHighInPort;

@@ -104,6 +104,12 @@ std::string set_icrc(std::string_view text, Params& p) {
   return set_text(text, p.icrc);
 }
 
+std::string set_stats_interval(std::string_view text, Params& p) {
+  if (text == "0") return p.stats_interval = Duration{0}, std::string();
+  auto allowed = set_duration(text, p.stats_interval, milliseconds(10), seconds(86400));
+  return allowed.empty() ? allowed : "0 or " + allowed;
+}
+
 std::string set_job_key(std::string_view text, Params& p) {
   const bool hex = text.size() == 64 && text.find_first_not_of("0123456789abcdefABCDEF") == text.npos;
   if (text.empty() || (text.size() > 32 && !hex)) return "1 to 32 characters, or 64 hexadecimal digits";
@@ -138,6 +144,12 @@ constexpr ParamSpec kSpecs[] = {
      set_icrc},
     {"stats", "write all counters as JSON to <value>.<pid>.json at exit (default: off)",
      [](std::string_view t, Params& p) { return set_path(t, p.stats); }},
+    {"stats_interval",
+     "rewrite the file of FI_MRC_STATS this often while the process runs, seconds or with a unit; 0 = at exit only "
+     "(default: 0)",
+     set_stats_interval},
+    {"telemetry", "answer /mrc/... on DPDK's telemetry socket, see docs/counters.md: 0 or 1 (default: 0)",
+     [](std::string_view t, Params& p) { return set_bool(t, p.telemetry); }},
     {"pcap", "write every frame of this process to <value>.<pid>.pcap; slow (default: off)",
      [](std::string_view t, Params& p) { return set_path(t, p.pcap); }},
     {"udp_port", "UDP destination port of MRC packets: 4791 or 4971, the same everywhere (default: 4791)",

@@ -47,6 +47,8 @@ TEST_CASE("values reach the engine's configuration") {
                         {"linger", "0"},
                         {"icrc", "on"},
                         {"stats", "/tmp/s"},
+                        {"stats_interval", "250ms"},
+                        {"telemetry", "1"},
                         {"pcap", "/tmp/p"},
                         {"udp_port", "4971"},
                         {"ev_split", "low-in-port"},
@@ -68,6 +70,8 @@ TEST_CASE("values reach the engine's configuration") {
   CHECK(c.transport.linger == Duration{0});
   CHECK(c.icrc == "on");
   CHECK(c.stats_path == "/tmp/s");
+  CHECK(c.stats_interval == milliseconds(250));
+  CHECK(c.telemetry);
   CHECK(c.capture_path == "/tmp/p");
   CHECK(c.transport.wire.udp_port == 4971);
   CHECK(c.transport.wire.ev_split == wire::EvSplit::kLowInPort);
@@ -108,6 +112,8 @@ TEST_CASE("a bad value is named, with what is allowed") {
       {"config", {""}},
       {"stats", {""}},
       {"pcap", {""}},
+      {"stats_interval", {"1ms", "-1", "often", ""}},
+      {"telemetry", {"2", ""}},
   };
   for (const auto& [name, values] : bad) {
     for (const std::string& value : values) {

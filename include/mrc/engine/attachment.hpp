@@ -54,6 +54,7 @@ class Attachment {
   virtual std::uint16_t t0() const = 0;          ///< what our inner addresses carry
   virtual bool memory_only() const = 0;          ///< no bit can flip on the way: iCRC may be off
   virtual wire::Crc32 crc32() const = 0;
+  virtual port::PortLayer* layer() const { return nullptr; }  ///< whose telemetry can be used
   /// Local addresses that are somebody else's identity here (other port groups): not aliases of ours.
   virtual bool foreign(std::uint32_t ipv4) const = 0;
 

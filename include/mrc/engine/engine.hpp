@@ -30,6 +30,8 @@ struct EngineConfig {
   std::uint32_t memory_mb = 64;    ///< EAL memory per process
   std::string icrc = "auto";       ///< FI_MRC_ICRC: auto (off only where memory all the way), on
   std::string stats_path;          ///< FI_MRC_STATS: `<prefix>.<pid>.json` is written at exit
+  Duration stats_interval{};       ///< FI_MRC_STATS_INTERVAL: … and this often before; 0 = not
+  bool telemetry = false;          ///< FI_MRC_TELEMETRY: DPDK's telemetry socket answers /mrc/…
   std::string
       capture_path;  ///< FI_MRC_PCAP: all frames of our ports go to `<prefix>.<pid>.pcap` (I/O on the packet path)
   transport::Config transport{};

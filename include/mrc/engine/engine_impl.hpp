@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The engine itself, buildable from parts: tests make several in one process over made-up ports and clocks, the
 // provider gets the one that Engine::acquire() assembles. One file an idea: endpoints.cpp (names, connections),
-// poll_loop.cpp (the packet path), wait.cpp (sleeping), service.cpp (the service thread), stats.cpp.
+// poll_loop.cpp (the packet path), wait.cpp (sleeping), service.cpp (the service thread), report.cpp and stats.cpp
+// (what can be read about it, and where it goes).
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <thread>
 #include <vector>
 
@@ -20,6 +22,8 @@
 #include "mrc/engine/identity.hpp"
 #include "mrc/engine/link_table.hpp"
 #include "mrc/engine/loopback.hpp"
+#include "mrc/engine/report.hpp"
+#include "mrc/engine/stats_writer.hpp"
 #include "mrc/engine/wait_set.hpp"
 
 namespace mrc::engine {
@@ -65,6 +69,8 @@ class EngineImpl final : public Engine {
   const transport::Core& core_locked() const override { return *core_; }
   DriverCounters driver_counters_locked() const override { return counters_; }
   std::string stats_json_locked(bool evs) const override;
+  /// One part of the report; null where `id` names no connection.
+  nlohmann::ordered_json report_locked(ReportPart part, std::uint32_t id) const;
 
   /// Last words: stops the service thread, writes FI_MRC_STATS and the capture. Called at exit and by the destructor.
   void finish();
@@ -146,6 +152,13 @@ class EngineImpl final : public Engine {
   void serve();
   bool serve_once();
 
+  // report.cpp, stats.cpp
+  nlohmann::ordered_json port_report(unsigned index) const;
+  bool lock_soon();  ///< for readers: false when the engine stays busy
+  std::string stats_file() const;
+  void start_watching();
+  void stop_watching();
+
   void log(int level, const std::string& text) const;
 
   EngineConfig config_;
@@ -176,6 +189,7 @@ class EngineImpl final : public Engine {
   DriverCounters counters_{};
   EvUsage tx_evs_, rx_evs_;
   std::unique_ptr<Capture> capture_;
+  std::unique_ptr<StatsWriter> stats_writer_;
 
   Tick now_{};  ///< of the current or last pass
   bool in_pass_ = false;

@@ -38,10 +38,11 @@ class LinkTable {
   transport::ConnId of(transport::ConnId core) const {
     return core < by_core_.size() ? by_core_[core] : transport::kNoId;
   }
+  /// Calls call(id, link), ids ascending.
   template <class F>
-  void each(F&& call) const {
-    for (const Link& link : links_) {
-      if (link.ep != transport::kNoId) call(link);
+  void each_id(F&& call) const {
+    for (transport::ConnId id = 0; id < links_.size(); ++id) {
+      if (links_[id].ep != transport::kNoId) call(id, links_[id]);
     }
   }
   /// Forgets every link of an endpoint.

@@ -45,6 +45,7 @@ class OwnPorts final : public Attachment {
   std::uint16_t t0() const override { return plan_.local.t0; }
   bool memory_only() const override;
   wire::Crc32 crc32() const override { return crc_; }
+  port::PortLayer* layer() const override;
   bool foreign(std::uint32_t ipv4) const override;
   Result<void> register_endpoint(std::uint16_t port) override;
   void unregister_endpoint(std::uint16_t port) override;

@@ -26,6 +26,7 @@ class SwitchPorts final : public Attachment {
   std::uint16_t t0() const override { return client_->info().location.t0; }
   bool memory_only() const override { return client_->info().memory_only; }
   wire::Crc32 crc32() const override;
+  port::PortLayer* layer() const override { return &port::builtin_layer(); }
   bool foreign(std::uint32_t) const override { return false; }
   Result<void> register_endpoint(std::uint16_t port) override;
   void unregister_endpoint(std::uint16_t port) override;

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mrc/port/telemetry.hpp"
 #include "mrc/result.hpp"
 
 namespace mrc::port {
@@ -101,6 +102,7 @@ struct MemifOptions {
 struct EalOptions {
   bool pci = false;  ///< probe PCI devices (second object only)
   std::uint32_t memory_mb = 64;
+  bool telemetry = false;  ///< opens DPDK's telemetry socket, for serve_telemetry()
   std::string log_level = "error";
   void (*log)(const char* line) = nullptr;  ///< EAL's and the PMDs' messages, a line at a time
 };
@@ -116,6 +118,11 @@ class PortLayer {
   /// Ethernet CRC-32 (rte_net_crc), for the iCRC. Valid after start().
   virtual std::uint32_t crc32(std::span<const std::byte> bytes) const = 0;
   virtual std::vector<PortKind> kinds() const = 0;
+  /// Answers these commands on DPDK's telemetry socket (EalOptions::telemetry) until stop_telemetry(), which waits for
+  /// an answer that is being made and removes the socket.
+  virtual Result<void> serve_telemetry(std::span<const TelemetryCommand> commands, TelemetryHandler handler) = 0;
+  virtual void stop_telemetry() = 0;
+  virtual std::string telemetry_folder() const = 0;  ///< where the socket dpdk_telemetry.v2 is
 };
 
 /// The built-in layer (memif, af_packet, tap). A process-wide singleton; never destroyed.
