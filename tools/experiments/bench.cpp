@@ -9,6 +9,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "mrc/fabric/command.hpp"
+
 namespace mrc::experiments {
 namespace {
 
@@ -31,11 +33,14 @@ fabric::SimConfig realistic(const Options& options, unsigned nodes, unsigned pla
   c.clos.t0s = 2;
   c.clos.t1s = static_cast<std::uint16_t>(t1s);
   c.clos.link_delay = nanoseconds(500);
+  // There and back over four links with the smallest queues, which store and forward.
+  const Duration frame =
+      nanoseconds(static_cast<std::int64_t>((kPayload + kOverhead) * 8e9 / static_cast<double>(bps)));
   c.link_bps = bps;
+  c.clos.set_rates(bps, c.clos.link_delay * 8 + frame * 4);
   c.transport.link_bps = bps;
   c.mtu = kPayload + kHeaders;
   c.carry_payload = options.quick;
-  c.transport.wire.icrc = options.quick;
   c.limits = {.endpoints = 64, .connections = 128, .messages = 8192, .window_packets = 65536};
   // A precise clock and ports that answer at once: no floors made for busy machines.
   c.transport.rto_min = milliseconds(1);
@@ -46,6 +51,10 @@ fabric::SimConfig realistic(const Options& options, unsigned nodes, unsigned pla
 
 void set_trimming(fabric::SimConfig& config, bool on) {
   config.transport.trimming = on;
+  if (on) return;
+  for (fabric::LinkModel* model : {&config.clos.nic_to_t0, &config.clos.t0_to_nic, &config.clos.t0_t1}) {
+    model->trim_at = 0;
+  }
 }
 
 Duration Histogram::quantile(double q) {
@@ -245,6 +254,11 @@ Series Bench::curve(const Flow& flow) const {
     s.y.push_back(static_cast<double>(flow.bins[i]) * 8 / static_cast<double>(bin_.ns));
   }
   return s;
+}
+
+void Bench::command(const std::string& text) {
+  const auto applied = fabric::apply_command(sim_.clos(), text);
+  if (!applied) throw std::runtime_error(fmt::format("the fabric does not take '{}': {}", text, applied.error().text));
 }
 
 std::uint64_t Bench::errors() const {
