@@ -23,7 +23,7 @@ constexpr std::uint8_t kSourceOption = 1, kTargetOption = 2;
 constexpr std::uint8_t kSolicited = 0x40, kOverride = 0x20;
 constexpr std::size_t kAnswerLimit = 64;
 constexpr Duration kFirstWait = milliseconds(1);
-constexpr Duration kLongestWait = seconds(1);
+constexpr Duration kLongestWait = milliseconds(250);  // somebody is waiting: a peer that starts late is found soon
 /// An address that nobody asks for any more is not solicited any more either.
 constexpr Duration kForget = seconds(3);
 

@@ -152,7 +152,7 @@ void Core::State::on_endpoint_packet(const wire::Packet& p, const RxPacket& raw,
     }
     switch (p.erth.op) {
       case wire::EndpointOp::kInit:
-        return on_init(ep, p, now);
+        return on_init(ep, p, raw.plane, now);
       case wire::EndpointOp::kClose:
         return on_close(ep, p, now);
       case wire::EndpointOp::kEvProbe: {

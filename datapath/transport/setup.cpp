@@ -11,7 +11,7 @@
 namespace mrc::transport {
 namespace {
 
-constexpr Duration kInitRetryMax = milliseconds(500);
+constexpr Duration kInitRetryMax = milliseconds(200);
 constexpr std::size_t kAuthenticatorSize = 32;
 
 bool newer(std::uint32_t a, std::uint32_t b) {
@@ -146,7 +146,7 @@ bool Core::State::authentic(const wire::Packet& p, const wire::InitBody& body, s
   return difference == std::byte{};
 }
 
-void Core::State::on_init(EpId ep, const wire::Packet& p, Tick now) {
+void Core::State::on_init(EpId ep, const wire::Packet& p, std::uint8_t plane, Tick now) {
   const Endpoint& e = endpoints[ep];
   const auto raw = p.payload.first(p.erth.body_length);
   const auto body = wire::decode_init(raw);
@@ -219,6 +219,7 @@ void Core::State::on_init(EpId ep, const wire::Packet& p, Tick now) {
   if (!c.peer_known) learn_peer(id, *body, instance, now);
   c.init_answer_psn = instance;
   c.init_answer_ev = p.ev;
+  heard(c, plane);  // the answer goes the way that is known to work, by a next hop that the driver has just learned
   want_control(id, Connection::kSendInitAnswer);
   settle(id, now);
 }

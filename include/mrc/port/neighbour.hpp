@@ -26,7 +26,7 @@ class NeighbourCache {
   void add_own(const wire::Ipv6Address& address);
   void remove_own(const wire::Ipv6Address& address);
 
-  /// The next hop's MAC, or nullptr: then a solicitation becomes due (rate-limited: 1 ms first, doubling to 1 s).
+  /// The next hop's MAC, or nullptr: then a solicitation becomes due (rate-limited: 1 ms first, doubling to 250 ms).
   const MacAddress* lookup(const wire::Ipv6Address& next_hop, Tick now);
 
   /// True if the frame was NS/NA (and has been dealt with); other frames are the caller's.

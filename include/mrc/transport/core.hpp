@@ -56,7 +56,7 @@ struct Config {
   Duration rto_max = seconds(1);
   Duration connect_timeout = seconds(60);  ///< FI_MRC_CONNECT_TIMEOUT
   Duration peer_timeout = seconds(60);     ///< FI_MRC_PEER_TIMEOUT
-  Duration init_retry = milliseconds(5);   ///< first INIT repeat; doubles to 500 ms
+  Duration init_retry = milliseconds(5);   ///< first INIT repeat; doubles to 200 ms
   Duration linger = seconds(2);            ///< FI_MRC_LINGER
   std::uint32_t sack_bytes = 16384;  ///< SACK when this much arrived since the last (a packet counts max(size,1024))
   Duration sack_delay = microseconds(50);  ///< or this long after the first unSACKed packet

@@ -175,7 +175,7 @@ struct Core::State {
   void start_init(ConnId id, Tick now);
   Status find_route(ConnId id);
   void init_due(ConnId id, Tick now);
-  void on_init(EpId ep, const wire::Packet& p, Tick now);
+  void on_init(EpId ep, const wire::Packet& p, std::uint8_t plane, Tick now);
   void on_init_answer(EpId ep, const wire::Packet& p, Tick now);
   void on_no_endpoint(EpId ep, const wire::Packet& p, Tick now);
   void learn_peer(ConnId id, const wire::InitBody& body, std::uint32_t instance, Tick now);
