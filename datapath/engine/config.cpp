@@ -10,7 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <initializer_list>
-#include <sstream>
+#include <iterator>
 
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
@@ -169,6 +169,26 @@ void read_prefix(Reader& in, const toml::table& table, std::vector<PrefixEntry>&
   out.push_back(entry);
 }
 
+void read_deny(Reader& in, const toml::table& table, std::vector<path::DenyRule>& out) {
+  in.only(table, "[[deny]]", {"plane", "t0", "t1", "nic", "ev", "why"});
+  path::DenyRule rule;
+  rule.plane = in.integer<std::int16_t>(table, "plane", -1, 0, path::kMaxPlanes - 1);
+  rule.t0 = in.integer<std::int16_t>(table, "t0", -1, 0, 16383);
+  rule.t1 = in.integer<std::int16_t>(table, "t1", -1, 0, 255);
+  rule.nic = in.integer<std::int16_t>(table, "nic", -1, 0, 16383);
+  rule.ev = in.integer<std::int64_t>(table, "ev", -1, 0, UINT32_MAX);
+  static_cast<void>(in.text(table, "why"));  // for the reader of the file
+  if (rule == path::DenyRule{}) in.complain(table, "a [[deny]] needs plane, t0, t1 or ev: it would deny nothing");
+  if (rule.nic >= 0 && rule.t0 < 0) in.complain(table, "nic in a [[deny]] needs t0, the switch above that NIC");
+  if (rule.nic >= 0 && rule.t1 >= 0) in.complain(table, "a [[deny]] names a NIC's link or a T1's: nic or t1, not both");
+  if (out.size() == path::kMaxDenyRules) {
+    return in.complain(table,
+                       fmt::format("there are more than {} [[deny]] entries; deny a whole switch or plane instead",
+                                   path::kMaxDenyRules));
+  }
+  out.push_back(rule);
+}
+
 template <class F>
 void each_table(Reader& in, const toml::table& root, std::string_view key, F&& read) {
   const toml::node* node = root.get(key);
@@ -178,6 +198,25 @@ void each_table(Reader& in, const toml::table& root, std::string_view key, F&& r
     return in.complain(*node, fmt::format("{0} must be written as [[{0}]] tables", std::string(key)));
   }
   for (const toml::node& item : *list) read(*item.as_table());
+}
+
+Result<toml::table> parse_toml(std::string_view text, const std::string& origin) {
+  toml::parse_result parsed = toml::parse(text, origin);
+  if (parsed) return std::move(parsed).table();
+  return fail(EINVAL,
+              fmt::format("{}, line {}: {}", origin, parsed.error().source().begin.line, parsed.error().description()));
+}
+
+Result<std::string> read_file(const std::string& path, const char* what, const char* variable) {
+  std::ifstream file(path);
+  const auto failed = [&]() -> Result<std::string> {
+    return fail(errno != 0 ? errno : EIO,
+                fmt::format("cannot read the {} {} ({}): {}", what, path, variable, std::strerror(errno)));
+  };
+  if (!file) return failed();
+  std::string text{std::istreambuf_iterator<char>(file), {}};  // may be empty, which operator<< takes for an error
+  if (file.bad()) return failed();
+  return text;
 }
 
 void check_indices(Reader& in, const toml::table& root, const FileConfig& config) {
@@ -199,15 +238,12 @@ void check_indices(Reader& in, const toml::table& root, const FileConfig& config
 }  // namespace
 
 Result<FileConfig> parse_config(std::string_view text, const std::string& origin) {
-  const toml::parse_result parsed = toml::parse(text, origin);
-  if (!parsed) {
-    return fail(EINVAL, fmt::format("{}, line {}: {}", origin, parsed.error().source().begin.line,
-                                    parsed.error().description()));
-  }
-  const toml::table& root = parsed.table();
+  const auto parsed = parse_toml(text, origin);
+  if (!parsed) return tl::unexpected(parsed.error());
+  const toml::table& root = *parsed;
   FileConfig config;
   Reader in(origin);
-  in.only(root, "the file", {"fabric", "group", "prefix"});
+  in.only(root, "the file", {"fabric", "group", "prefix", "deny"});
   if (const toml::node* node = root.get("fabric")) {
     if (const toml::table* table = node->as_table()) {
       read_fabric(in, *table, config.fabric);
@@ -217,19 +253,33 @@ Result<FileConfig> parse_config(std::string_view text, const std::string& origin
   }
   each_table(in, root, "group", [&](const toml::table& table) { read_group(in, table, config.groups); });
   each_table(in, root, "prefix", [&](const toml::table& table) { read_prefix(in, table, config.prefixes); });
+  each_table(in, root, "deny", [&](const toml::table& table) { read_deny(in, table, config.denied); });
   check_indices(in, root, config);
   if (in.error()) return tl::unexpected(*in.error());
   return config;
 }
 
 Result<FileConfig> load_config(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return fail(errno != 0 ? errno : EIO,
-                fmt::format("cannot read the configuration {} (FI_MRC_CONFIG): {}", path, std::strerror(errno)));
-  }
-  return parse_config(text.str(), path);
+  const auto text = read_file(path, "configuration", "FI_MRC_CONFIG");
+  if (!text) return tl::unexpected(text.error());
+  return parse_config(*text, path);
+}
+
+Result<std::vector<path::DenyRule>> parse_denylist(std::string_view text, const std::string& origin) {
+  const auto root = parse_toml(text, origin);
+  if (!root) return tl::unexpected(root.error());
+  std::vector<path::DenyRule> out;
+  Reader in(origin);
+  in.only(*root, "a denylist", {"deny"});
+  each_table(in, *root, "deny", [&](const toml::table& table) { read_deny(in, table, out); });
+  if (in.error()) return tl::unexpected(*in.error());
+  return out;
+}
+
+Result<std::vector<path::DenyRule>> load_denylist(const std::string& path) {
+  const auto text = read_file(path, "denylist", "FI_MRC_DENYLIST");
+  if (!text) return tl::unexpected(text.error());
+  return parse_denylist(*text, path);
 }
 
 std::optional<path::Location> locate(const std::vector<PrefixEntry>& prefixes, std::uint32_t ipv4) {

@@ -227,7 +227,8 @@ void EngineImpl::explain(Link& link, const transport::Event& event) const {
   const auto seconds = [](Duration d) { return d.ns / 1'000'000'000; };
   switch (event.status) {
     case Status::kNoRoute:
-      link.why = attachment_->why_no_route(link.peer.ipv4, link.peer.port);
+      link.why = all_denied(link.core) ? "every path to " + peer + " is on the denylist (FI_MRC_DENYLIST or [[deny]])"
+                                       : attachment_->why_no_route(link.peer.ipv4, link.peer.port);
       break;
     case Status::kTimedOut:
       link.why = fmt::format("{} did not answer within {} s (FI_MRC_CONNECT_TIMEOUT)", peer,

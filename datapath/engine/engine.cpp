@@ -65,6 +65,7 @@ Result<std::shared_ptr<EngineImpl>> EngineImpl::create(EngineParts parts) {
     if (!capture) return tl::unexpected(capture.error());
     engine->capture_ = std::move(*capture);
   }
+  if (auto loaded = engine->load_denylist(engine->now_); !loaded) return tl::unexpected(loaded.error());
   engine->log(1, "attached to " + engine->describe());
   engine->start_watching();
   return engine;

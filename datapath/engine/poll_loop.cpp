@@ -287,6 +287,7 @@ void EngineImpl::chores(Tick now) {
     }
   }
   if (ports_dead_ && now >= restart_at_) restart_ports(now);
+  if (now >= denylist_at_) reload_denylist(now);
   for (unsigned p = 0; p < planes_count_; ++p) {
     Plane& plane = planes_[p];
     plane.link_up = plane.port != nullptr && plane.port->link_up();

@@ -166,6 +166,7 @@ engine::EngineConfig engine_config(const Params& p) {
   config.service_thread = p.service_thread;
   config.memory_mb = p.memory_mb;
   config.icrc = p.icrc;
+  config.denylist_file = p.denylist;
   config.stats_path = p.stats;
   config.stats_interval = p.stats_interval;
   config.telemetry = p.telemetry;

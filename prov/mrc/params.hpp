@@ -28,6 +28,7 @@ struct Params {
   Duration peer_timeout = seconds(60);
   Duration linger = seconds(2);
   std::string icrc = "auto";
+  std::string denylist;
   std::string stats;
   Duration stats_interval{};
   bool telemetry = false;

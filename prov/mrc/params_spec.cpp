@@ -142,6 +142,10 @@ constexpr ParamSpec kSpecs[] = {
      [](std::string_view t, Params& p) { return set_duration(t, p.linger, Duration{0}, seconds(3600)); }},
     {"icrc", "invariant CRC of packets: auto = off only where the whole way is memory, or on (default: auto)",
      set_icrc},
+    {"denylist",
+     "TOML file of links and switches that no packet may take, as mrc-probe writes it; read again when it changes "
+     "(default: none)",
+     [](std::string_view t, Params& p) { return set_path(t, p.denylist); }},
     {"stats", "write all counters as JSON to <value>.<pid>.json at exit (default: off)",
      [](std::string_view t, Params& p) { return set_path(t, p.stats); }},
     {"stats_interval",

@@ -49,6 +49,7 @@ TEST_CASE("values reach the engine's configuration") {
                         {"stats", "/tmp/s"},
                         {"stats_interval", "250ms"},
                         {"telemetry", "1"},
+                        {"denylist", "/d.toml"},
                         {"pcap", "/tmp/p"},
                         {"udp_port", "4971"},
                         {"ev_split", "low-in-port"},
@@ -72,6 +73,7 @@ TEST_CASE("values reach the engine's configuration") {
   CHECK(c.stats_path == "/tmp/s");
   CHECK(c.stats_interval == milliseconds(250));
   CHECK(c.telemetry);
+  CHECK(c.denylist_file == "/d.toml");
   CHECK(c.capture_path == "/tmp/p");
   CHECK(c.transport.wire.udp_port == 4971);
   CHECK(c.transport.wire.ev_split == wire::EvSplit::kLowInPort);
@@ -114,6 +116,7 @@ TEST_CASE("a bad value is named, with what is allowed") {
       {"pcap", {""}},
       {"stats_interval", {"1ms", "-1", "often", ""}},
       {"telemetry", {"2", ""}},
+      {"denylist", {""}},
   };
   for (const auto& [name, values] : bad) {
     for (const std::string& value : values) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mrc/path/address.hpp"
+#include "mrc/path/denylist.hpp"
 #include "mrc/path/route.hpp"
 #include "mrc/port/port.hpp"
 #include "mrc/result.hpp"
@@ -36,11 +37,15 @@ struct FileConfig {
   FabricConfig fabric{};
   std::vector<port::PortGroup> groups;
   std::vector<PrefixEntry> prefixes;
+  std::vector<path::DenyRule> denied;  ///< [[deny]]
 };
 
 /// `origin` is the name used in messages.
 Result<FileConfig> parse_config(std::string_view text, const std::string& origin);
 Result<FileConfig> load_config(const std::string& path);
+/// A file with nothing but [[deny]] tables (FI_MRC_DENYLIST), as mrc-probe writes it.
+Result<std::vector<path::DenyRule>> parse_denylist(std::string_view text, const std::string& origin);
+Result<std::vector<path::DenyRule>> load_denylist(const std::string& path);
 
 /// The entry that holds `ipv4` (longest prefix), with the NIC index worked out.
 std::optional<path::Location> locate(const std::vector<PrefixEntry>& prefixes, std::uint32_t ipv4);

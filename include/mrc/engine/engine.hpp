@@ -29,6 +29,7 @@ struct EngineConfig {
   bool service_thread = true;      ///< FI_MRC_SERVICE_THREAD
   std::uint32_t memory_mb = 64;    ///< EAL memory per process
   std::string icrc = "auto";       ///< FI_MRC_ICRC: auto (off only where memory all the way), on
+  std::string denylist_file;       ///< FI_MRC_DENYLIST: [[deny]] entries, read again when it changes
   std::string stats_path;          ///< FI_MRC_STATS: `<prefix>.<pid>.json` is written at exit
   Duration stats_interval{};       ///< FI_MRC_STATS_INTERVAL: … and this often before; 0 = not
   bool telemetry = false;          ///< FI_MRC_TELEMETRY: DPDK's telemetry socket answers /mrc/…

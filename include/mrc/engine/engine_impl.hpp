@@ -140,6 +140,11 @@ class EngineImpl final : public Engine {
   void restart_ports(Tick now);
   void rest(Tick now);
 
+  // denylist.cpp
+  Result<void> load_denylist(Tick now);
+  void reload_denylist(Tick now);
+  bool all_denied(transport::ConnId core) const;
+
   // wait.cpp
   void set_asleep(unsigned who, bool asleep);
   Tick sleep_until() const;
@@ -195,6 +200,8 @@ class EngineImpl final : public Engine {
   bool in_pass_ = false;
   Tick last_pass_end_{}, idle_since_{}, chores_at_{}, restart_at_{};
   bool ports_dead_ = false;
+  Tick denylist_at_{};              ///< when to look at the file again
+  std::int64_t denylist_seen_ = 0;  ///< its time of change when it was last read
   unsigned empty_passes_ = 0, spin_passes_ = 0;
 
   WaitSet app_wait_, service_wait_;
