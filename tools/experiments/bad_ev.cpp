@@ -28,7 +28,7 @@ void bad_ev(const Options& options, Report& report) {
   for (unsigned run = 0; run < runs; ++run) {
     Options own = options;
     own.seed = options.seed + run;
-    auto config = realistic(own, 2 * kFlows, kPlanes, options.quick ? 5'000'000'000u : 25'000'000'000u, kT1s);
+    auto config = realistic(own, 2 * kFlows, kPlanes, 25'000'000'000u, kT1s);
     config.transport.ev.per_connection = 16;
     config.transport.ev.min_active = 4;
     Bench bench(config, own);

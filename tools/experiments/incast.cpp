@@ -34,7 +34,7 @@ double jain(const std::vector<double>& x) {
 void incast(const Options& options, Report& report) {
   const Duration begins = milliseconds(2), end = options.quick ? milliseconds(8) : milliseconds(22);
   for (const Variant& variant : kVariants) {
-    auto config = realistic(options, kNodes, kPlanes, options.quick ? 5'000'000'000u : 25'000'000'000u, kT1s);
+    auto config = realistic(options, kNodes, kPlanes, 25'000'000'000u, kT1s);
     for (unsigned i = 0; i < kNodes; ++i) {
       config.places.push_back({static_cast<std::uint16_t>(i < kReceiver ? 0 : 1),
                                static_cast<std::uint16_t>(i < kReceiver ? i : i - kReceiver)});

@@ -73,7 +73,7 @@ void loss(const Options& options, Report& report) {
                                                                     {1u << 20, "1 MB", 16, milliseconds(10), 600},
                                                                     {16u << 20, "16 MB", 16, milliseconds(15), 40},
                                                                     {64u << 20, "64 MB", 16, milliseconds(30), 10}};
-  const auto config = realistic(options, 2, kPlanes, options.quick ? 25'000'000'000u : 50'000'000'000u);
+  const auto config = realistic(options, 2, kPlanes, 50'000'000'000u);
   Plot shares{.title = "goodput with loss, as share of loss-free", .x = "message, KB", .y = "share", .log_x = true};
   Plot tails{.title = "latency of one write at a time: p50 (line), p99 (dashed), p99.9 (points)",
              .x = "message, KB",

@@ -23,7 +23,7 @@ void lossy_nic_link(const Options& options, Report& report) {
   const Duration heals = options.quick ? milliseconds(12) : milliseconds(32);
   const Duration settle = milliseconds(5);  // "within milliseconds"
   const Duration end = heals + milliseconds(110);
-  Bench bench(realistic(options, 2, kPlanes, options.quick ? 2'500'000'000u : 25'000'000'000u), options, kMs);
+  Bench bench(realistic(options, 2, kPlanes, 25'000'000'000u), options, kMs);
   Flow& there = bench.add({.from = 0, .to = 1, .name = "A to B"});
   Flow& back = bench.add({.from = 1, .to = 0, .name = "B to A"});
   bench.connect();

@@ -19,7 +19,7 @@ constexpr unsigned kPlanes = 4, kT1s = 4, kShared = 2;
 
 void shared_ev(const Options& options, Report& report) {
   const Duration lifted = milliseconds(2), end = options.quick ? milliseconds(6) : milliseconds(12);
-  auto config = realistic(options, 4, kPlanes, options.quick ? 5'000'000'000u : 25'000'000'000u, kT1s);
+  auto config = realistic(options, 4, kPlanes, 25'000'000'000u, kT1s);
   Bench bench(config, options);
   Flow& stays = bench.add({.from = 0, .to = 1, .name = "stays"});
   Flow& moves = bench.add({.from = 2, .to = 3, .name = "moves"});

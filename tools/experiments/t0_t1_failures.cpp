@@ -51,7 +51,7 @@ void t0_t1_failures(const Options& options, Report& report) {
   const unsigned flows = options.quick || options.full_time ? 1 : 4;
   const Duration step = options.full_time ? seconds(1) : milliseconds(2);
   const Duration grain = options.full_time ? milliseconds(10) : milliseconds(1);
-  const std::uint64_t bps = options.full_time ? 1'000'000'000 : options.quick ? 5'000'000'000 : 25'000'000'000;
+  const std::uint64_t bps = options.full_time ? 1'000'000'000 : 25'000'000'000;
   Bench bench(realistic(options, 2 * flows, kPlanes, bps, kT1s), options);
   for (unsigned i = 0; i < flows; ++i) bench.add({.from = 2 * i, .to = 2 * i + 1});
   bench.connect();
