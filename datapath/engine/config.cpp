@@ -12,11 +12,8 @@
 #include <initializer_list>
 #include <iterator>
 
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
-
 #include "mrc/engine/identity.hpp"
+#include "mrc/toml.hpp"
 
 namespace mrc::engine {
 namespace {

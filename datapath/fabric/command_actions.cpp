@@ -217,9 +217,9 @@ Result<std::uint64_t> parse_rate(std::string_view text) {
                        : unit == "G" || unit == "g" ? 1e9
                        : unit == "T"                ? 1e12
                                                     : 0;
-  if (!value || scale == 0 || *value * scale < 1000 || *value * scale > 1e15) {
+  if (!value || scale == 0 || *value * scale < 1e5 || *value * scale > 1e15) {
     return fail(EINVAL,
-                fmt::format("{} is no rate: want bits per second, e.g. 10G, 2.5G, 100M (1K or more)", quoted(text)));
+                fmt::format("{} is no rate: want bits per second, e.g. 10G, 2.5G, 100M (100K or more)", quoted(text)));
   }
   return static_cast<std::uint64_t>(std::llround(*value * scale));
 }

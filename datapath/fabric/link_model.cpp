@@ -7,7 +7,7 @@
 namespace mrc::fabric {
 namespace {
 
-constexpr std::uint64_t kLeastBps = 1000;
+constexpr std::uint64_t kLeastBps = 100'000;  // 65535 bytes then cost less than 2^63
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kLongest = 16 * kSecond;  ///< that any threshold reaches: below 2^34 ns
 

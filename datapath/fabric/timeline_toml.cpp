@@ -8,12 +8,9 @@
 #include <optional>
 #include <sstream>
 
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
-
 #include "mrc/fabric/command.hpp"
 #include "mrc/fabric/timeline.hpp"
+#include "mrc/toml.hpp"
 
 namespace mrc::fabric {
 namespace {

@@ -183,6 +183,139 @@ TEST_CASE("impairments combine") {
   REQUIRE(fabric::combine({}, {}) == fabric::Impairment{});
 }
 
+TEST_CASE("bursts of losses: how often, how long, how thorough") {
+  Bench b;
+  b.link.set({.burst_enter = 0.001, .burst_length = 20});
+  const int n = 400'000;
+  int bursts = 0, lost = 0;
+  bool before = false;
+  for (int i = 0; i < n; ++i) {
+    const bool gone = b.carry() == DropCause::kBurst;
+    bursts += gone && !before;
+    lost += gone;
+    before = gone;
+  }
+  INFO(lost << " lost in " << bursts << " bursts");
+  // Lengths are geometric: standard deviation about the mean.
+  const double mean = static_cast<double>(lost) / bursts;
+  REQUIRE(std::abs(mean - 20) <= 5 * 20 / std::sqrt(bursts));
+  REQUIRE(std::abs(bursts - (n - lost) * 0.001) <= 5 * std::sqrt(n * 0.001));
+  REQUIRE(b.link.counters().drops[static_cast<std::size_t>(DropCause::kBurst)] == static_cast<std::uint64_t>(lost));
+  REQUIRE(b.conserved());
+}
+
+TEST_CASE("within a burst some packets may pass, and turning it off ends it") {
+  Bench b;
+  b.link.set({.burst_enter = 1, .burst_length = 1e9, .burst_loss = 0.5});
+  int lost = 0;
+  for (int i = 0; i < 10'000; ++i) lost += b.carry() == DropCause::kBurst;
+  REQUIRE(near(static_cast<std::uint64_t>(lost), 0.5, 10'000));
+  b.link.set({});
+  for (int i = 0; i < 100; ++i) REQUIRE(b.carry() == DropCause::kNone);
+  b.link.set({.burst_enter = 1e-9, .burst_length = 1e9});
+  for (int i = 0; i < 100; ++i) REQUIRE(b.carry() == DropCause::kNone);
+}
+
+TEST_CASE("flapping follows the clock") {
+  const fabric::Flap flap{.period = milliseconds(10), .down = milliseconds(4), .phase = milliseconds(1)};
+  REQUIRE_FALSE(flap.down_at(Tick{999'999}));
+  REQUIRE(flap.down_at(Tick{1'000'000}));
+  REQUIRE(flap.down_at(Tick{4'999'999}));
+  REQUIRE_FALSE(flap.down_at(Tick{5'000'000}));
+  REQUIRE(flap.down_at(Tick{11'000'000}));
+  REQUIRE(flap.next_change(Tick{0}) == Tick{1'000'000});
+  REQUIRE(flap.next_change(Tick{1'000'000}) == Tick{5'000'000});
+  REQUIRE(flap.next_change(Tick{5'000'000}) == Tick{11'000'000});
+  REQUIRE(flap.next_change(Tick{3'000'000'123}).ns == 3'001'000'000);
+  REQUIRE(fabric::Flap{}.next_change(Tick{5}) == kNever);
+  REQUIRE(fabric::Flap{.period = milliseconds(1)}.next_change(Tick{5}) == kNever);  // never down
+  for (std::int64_t t = 0, changes = 0; t < 100'000'000 && changes < 100; ++changes) {
+    const Tick next = flap.next_change(Tick{t});
+    REQUIRE(next.ns > t);
+    REQUIRE(flap.down_at(next) != flap.down_at(Tick{t}));
+    REQUIRE(flap.down_at(next) != flap.down_at(Tick{next.ns - 1}));
+    t = next.ns;
+  }
+  Bench b;
+  b.link.set_flap(flap);
+  REQUIRE(b.link.carry(b.transit = {}, b.random, b.dscp, false, Tick{2'000'000}) == DropCause::kLinkDown);
+  REQUIRE_FALSE(b.link.down());
+  b.carry();  // at 0
+  REQUIRE(b.transit.copies == 1);
+}
+
+TEST_CASE("a link with a rate: delay is waiting, serialisation and propagation") {
+  Bench b;
+  b.link.set_model({.bps = 8'000'000'000, .delay = microseconds(2)});
+  b.link.set({.delay = microseconds(5)});
+  b.carry();
+  const std::int64_t serial = 1040 + fabric::kFrameOverhead;
+  REQUIRE(b.transit.delay[0].ns == serial + 7000);
+  b.carry();
+  REQUIRE(b.transit.delay[0].ns == 2 * serial + 7000);
+  // Control overtakes: behind the packet on the wire only.
+  b.carry(false, b.dscp.control, 0, 100);
+  REQUIRE(b.transit.delay[0].ns == 140 + fabric::kFrameOverhead + 7000);
+}
+
+TEST_CASE("a full queue marks, then trims into the control class, then drops; the last hop says so and never marks") {
+  for (const bool last_hop : {false, true}) {
+    Bench b;
+    b.link.set_model({.bps = 8'000'000'000,
+                      .ecn_min = 3000,
+                      .ecn_max = 3000,
+                      .trim_at = 10'000,
+                      .drop_at = 20'000,
+                      .control_limit = 1000});
+    std::uint64_t trimmed = 0, passed = 0;
+    for (int i = 0; i < 30; ++i) {
+      const DropCause cause = b.carry(last_hop);
+      if (cause == DropCause::kControlQueue) continue;
+      REQUIRE(cause == DropCause::kNone);
+      const auto header = fabric::outer_of(b.bytes);
+      if (header.dscp() == b.dscp.trimmable) {
+        ++passed;
+        continue;
+      }
+      REQUIRE(header.dscp() == (last_hop ? b.dscp.trimmed_lasthop : b.dscp.trimmed));
+      REQUIRE(b.transit.length == fabric::kTrimmedL3);
+      ++trimmed;
+      REQUIRE(b.transit.delay[0] <= nanoseconds(1078 + static_cast<std::int64_t>(trimmed) * 152));
+    }
+    const auto& c = b.link.counters();
+    REQUIRE(passed == 10);     // 10 × 1078 is the first above 10 000
+    REQUIRE(trimmed == 7);     // 7 × 152 is the first above 1000 …
+    REQUIRE(c.trimmed == 20);  // … and what finds the control queue full has been cut already
+    REQUIRE(c.drops[static_cast<std::size_t>(DropCause::kControlQueue)] == 13);
+    REQUIRE(c.marked == (last_hop ? 0 : 7));
+    std::uint64_t full = 0;
+    for (int i = 0; i < 30; ++i) full += b.carry(last_hop, b.dscp.no_trim) == DropCause::kQueue;
+    REQUIRE(full == 22);  // eight more, on top of ten packets and seven trimmed ones, until 20 000
+    REQUIRE(b.conserved());
+    REQUIRE(b.link.queue().peak_bytes() > 20'000);
+  }
+}
+
+TEST_CASE("flipped bits are recorded") {
+  Bench b;
+  b.link.set({.corrupt = 1});
+  for (int i = 0; i < 200; ++i) {
+    fabric::Flips flips;
+    b.bytes = fabric::make_packet(path::Route{}, 0);
+    const auto clean = b.bytes;
+    for (int times = 0; times < 2; ++times) {
+      b.transit = {.l3 = b.bytes, .length = b.bytes.size(), .flips = &flips};
+      b.link.carry(b.transit, b.random, b.dscp, false);
+    }
+    REQUIRE(flips.count >= 2);
+    REQUIRE(flips.count <= fabric::Flips::kKept);
+    for (unsigned k = 0; k < flips.count; ++k) {
+      b.bytes[flips.bit[k] / 8] ^= static_cast<std::byte>(1u << flips.bit[k] % 8);
+    }
+    REQUIRE(b.bytes == clean);
+  }
+}
+
 TEST_CASE("every drop cause has a name of its own") {
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i < fabric::kDropCauses; ++i) names.push_back(to_string(static_cast<DropCause>(i)));

@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kFrameOverhead = 14 + 4 + 20;
 
 /// One direction of one link. Thresholds are bytes (with kFrameOverhead) that wait when a packet arrives; 0 = off.
 struct LinkModel {
-  std::uint64_t bps = 0;            ///< 0: infinite, no queue; else at least 1000
+  std::uint64_t bps = 0;            ///< 0: infinite, no queue; else at least 100 000
   Duration delay{};                 ///< propagation and the switch behind it
   std::uint32_t ecn_min = 0;        ///< data: the chance of a mark rises from 0 here …
   std::uint32_t ecn_max = 0;        ///< … to 1 here. Never on the last hop
@@ -70,16 +70,16 @@ class LinkQueue {
   std::int64_t serialisation(std::uint32_t l3_bytes) const;
 
  private:
-  static constexpr unsigned kFraction = 20;  ///< bits of a nanosecond
+  static constexpr unsigned kFraction = 30;  ///< bits of a nanosecond
 
   std::uint64_t cost(std::uint32_t l3_bytes) const { return (std::uint64_t{l3_bytes} + kFrameOverhead) * per_byte_; }
   std::uint64_t bytes_in(std::int64_t wait) const;
   std::int64_t time_of(std::uint64_t bytes) const;
   void add(std::int64_t& free, std::uint32_t& rest, Tick now, std::uint64_t cost) const;
 
-  std::uint64_t per_byte_ = 0;  ///< 2^-20 ns
+  std::uint64_t per_byte_ = 0;  ///< 2^-30 ns
   std::int64_t data_free_ = 0, control_free_ = 0;
-  std::uint32_t data_rest_ = 0, control_rest_ = 0;  ///< 2^-20 ns beyond
+  std::uint32_t data_rest_ = 0, control_rest_ = 0;  ///< 2^-30 ns beyond
   std::int64_t last_data_ = 0;                      ///< ns that the newest data packet takes
   // Thresholds in ns of waiting; INT64_MAX: off.
   std::int64_t ecn_min_ = INT64_MAX, ecn_max_ = INT64_MAX, trim_ = INT64_MAX, drop_ = INT64_MAX;
