@@ -19,11 +19,14 @@ constexpr Duration kRefreshMin = microseconds(100);
 bool Core::State::control_path(Connection& c, std::uint32_t room, Tick now, std::uint32_t& ev, std::uint8_t& plane) {
   std::uint32_t usable = room & plane_mask(c.route) & ~std::uint32_t{c.denied_planes};
   if (usable == 0) return false;
-  if (now - c.control_evs_at >= std::max(c.rtt.srtt(), kRefreshMin)) {
+  // Who only receives has no RTT, and learns of dead paths by nothing but what does not arrive.
+  if (now - c.control_evs_at >= std::max(c.rtt.valid() ? c.rtt.srtt() : kRefreshMin, kRefreshMin)) {
     c.control_evs_at = now;
     c.planes_heard_before = c.planes_heard;
     c.planes_heard = 0;
-    for (unsigned p = 0; p < c.route.planes; ++p) c.planes[p].control_ev = c.evs.draw(p, random);
+    for (unsigned p = 0; p < c.route.planes; ++p) {
+      if (!(c.planes_heard_before >> p & 1) || !mirrors(c)) c.planes[p].control_ev = c.evs.draw(p, random);
+    }
   }
   const std::uint32_t heard_from = c.planes_heard | c.planes_heard_before;
   if ((usable & heard_from) != 0) usable &= heard_from;

@@ -16,6 +16,11 @@ void Core::State::heard(Connection& c, std::uint8_t plane) {
   c.planes_heard |= static_cast<std::uint8_t>(1u << (plane & 7));
 }
 
+/// Source-routed, an EV names the same cables both ways: what came on it just now shows a way back that works.
+bool Core::State::mirrors(const Connection& c) const {
+  return c.route.mode == path::RouteMode::kSrv6 && c.evs.denied() == 0;
+}
+
 void Core::State::receive(const RxPacket& packet, Tick now) {
   wire::Packet& p = parsed;
   const wire::ParseError error = wire::parse(packet.l3, config.wire, p);
@@ -43,6 +48,9 @@ void Core::State::receive(const RxPacket& packet, Tick now) {
   }
   Connection& c = connections[id];
   heard(c, static_cast<std::uint8_t>(plane));
+  if (path::EvLayout::plane(p.ev) == plane && path::EvLayout::uplink(p.ev) < c.route.uplinks && mirrors(c)) {
+    c.planes[plane].control_ev = p.ev;
+  }
   if (!c.peer_knows_us && c.phase == Connection::Phase::kOpen) peer_knows(id, now);
   switch (p.bth.opcode) {
     case wire::Opcode::kSack:

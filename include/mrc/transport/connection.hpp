@@ -57,7 +57,7 @@ struct TxPlane {
   Tick high_sent{};                          ///< … and when it was sent
   Duration reordering{};                     ///< estimate: how much later than its successors a packet arrives
   IndexQueue suspects{};
-  std::uint32_t control_ev = 0;  ///< EV of SACKs and other control packets, renewed once per RTT
+  std::uint32_t control_ev = 0;  ///< EV of SACKs and other control packets: the last heard there, else renewed each RTT
   bool any_sacked = false;
   std::uint8_t mtu_step = 0;  ///< MTU probe: 1 + index of the largest size confirmed, 0 = none yet
 };

@@ -201,6 +201,7 @@ struct Core::State {
   void on_data(ConnId id, const wire::Packet& p, std::uint8_t plane, Tick now);
   void on_endpoint_packet(const wire::Packet& p, const RxPacket& raw, Tick now);
   void heard(Connection& c, std::uint8_t plane);
+  bool mirrors(const Connection& c) const;
 
   // --- sack_rx.cpp
   void on_sack(ConnId id, const wire::Packet& p, Tick now);
