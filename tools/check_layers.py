@@ -16,13 +16,14 @@ BELOW = {
     "path": {"path", "wire"},
     "transport": {"transport", "path", "wire"},
     "fabric": {"fabric", "path", "wire"},
+    "probe": {"probe", "path", "wire"},
     "sim": {"sim", "fabric", "transport", "path", "wire"},
     "port": {"port", "wire"},
     "control": {"control", "path", "wire"},
     "engine": {"engine", "control", "port", "transport", "path", "wire"},
 }
 CORE = {"wire", "path", "transport"}
-SANS_IO = CORE | {"fabric", "sim"}
+SANS_IO = CORE | {"fabric", "sim", "probe"}
 SYSTEM_IO = re.compile(r'<(sys/|unistd|time\.h|ctime|chrono|random|thread|mutex|iostream|cstdio|stdio|fcntl|poll|net/|netinet/)')
 CORE_FORBIDDEN = re.compile(r"<(vector|string|map|unordered_map|set|deque|list|functional)>")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"][^>"]+[>"])', re.M)
