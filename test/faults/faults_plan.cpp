@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Fault schedules: a handful of faults of any kind, at any time, of any length, overlapping as they like.
 #include <algorithm>
+#include <array>
 
 #include "draw.hpp"
 
@@ -21,6 +22,11 @@ fabric::Impairment draw_impairment(Random& random) {
   if (random.chance(0.3)) i.ecn = rate() * 3;
   if (random.chance(0.2)) i.delay = microseconds(draw_log(random, 1, 500));
   i.reorder_delay = microseconds(draw_log(random, 1, 2000));
+  if (random.chance(0.2)) {
+    i.burst_enter = rate() / 10;
+    i.burst_length = static_cast<double>(draw_log(random, 2, 200));
+    if (random.chance(0.5)) i.burst_loss = 0.5;
+  }
   return i;
 }
 
@@ -40,15 +46,21 @@ fabric::LinkId draw_link(Random& random, const Plan& plan) {
   return link;
 }
 
+FaultKind draw_kind(Random& random, bool gone) {
+  // Kinds of nodes that go are rarer: with them less can be demanded.
+  if (gone) return static_cast<FaultKind>(static_cast<unsigned>(FaultKind::kRestart) + random.below(4));
+  constexpr std::array kKinds = {FaultKind::kImpair, FaultKind::kImpair, FaultKind::kImpair, FaultKind::kDown,
+                                 FaultKind::kDown,   FaultKind::kDown,   FaultKind::kRate,   FaultKind::kFlap,
+                                 FaultKind::kPause,  FaultKind::kQueues, FaultKind::kDeny};
+  return kKinds[random.below(kKinds.size())];
+}
+
 Fault draw_fault(Random& random, const Plan& plan, bool gone) {
   const auto& clos = plan.sim.clos;
   Fault f;
-  // Kinds of nodes that go are rarer: with them less can be demanded.
-  if (gone) {
-    f.kind = static_cast<FaultKind>(static_cast<unsigned>(FaultKind::kRestart) + random.below(4));
-  } else {
-    f.kind = static_cast<FaultKind>(random.below(static_cast<unsigned>(FaultKind::kPause) + 1));
-  }
+  f.kind = draw_kind(random, gone);
+  if (f.kind == FaultKind::kRate && clos.nic_to_t0.bps == 0) f.kind = FaultKind::kDown;  // a share of nothing
+  f.where = static_cast<Fault::Where>(random.below(5));
   f.node = random.below(plan.sim.nodes);
   f.plane = static_cast<std::uint8_t>(random.below(clos.planes));
   f.link = draw_link(random, plan);
@@ -58,7 +70,31 @@ Fault draw_fault(Random& random, const Plan& plan, bool gone) {
       static_cast<std::uint16_t>(random.below(f.at_switch.kind == path::UsidKind::kT0 ? clos.t0s : clos.t1s));
   f.impairment = draw_impairment(random);
   f.lasts = Duration{draw_log(random, 1'000, kLongest)};
-  if (random.chance(0.2)) f.period = Duration{std::max<std::int64_t>(f.lasts.ns / (2 + random.below(10)), 1000)};
+  f.period = Duration{draw_log(random, 2'000, std::max<std::int64_t>(f.lasts.ns, 4'000))};
+  f.trim = random.chance(0.5);
+  using Where = Fault::Where;
+  switch (f.kind) {
+    case FaultKind::kDown:
+      if (f.where == Where::kFabric) f.where = Where::kLink;
+      break;
+    case FaultKind::kRate:
+      f.where = random.chance(0.3) ? Where::kPlane : Where::kLink;
+      f.share = static_cast<double>(draw_log(random, 5, 90)) / 100;
+      break;
+    case FaultKind::kFlap:
+      if (f.where != Where::kOneWay) f.where = Where::kLink;
+      f.share = static_cast<double>(draw_log(random, 5, 90)) / 100;
+      break;
+    case FaultKind::kDeny:
+      // Of several planes one; of one plane's T1s one. A route must be left.
+      f.where = clos.planes > 1 ? Where::kPlane : Where::kSwitch;
+      f.at_switch.kind = path::UsidKind::kT1;
+      f.at_switch.index = static_cast<std::uint16_t>(random.below(clos.t1s));
+      if (clos.planes == 1 && clos.t1s == 1) f.kind = FaultKind::kPause;
+      break;
+    default:
+      break;
+  }
   return f;
 }
 
@@ -80,7 +116,8 @@ void draw_faults(Random& random, Plan& plan) {
     const Duration at{static_cast<std::int64_t>(random.next() >> 33) * (horizon >> 10) >> 21};
     const Duration lasts{draw_log(random, 10'000, kLongest)};
     for (std::uint8_t p = 0; p < plan.sim.clos.planes; ++p) {
-      plan.faults.push_back({.kind = FaultKind::kPlaneDown, .at = at, .lasts = lasts, .plane = p});
+      plan.faults.push_back(
+          {.kind = FaultKind::kDown, .where = Fault::Where::kPlane, .at = at, .lasts = lasts, .plane = p});
     }
   }
   std::stable_sort(plan.faults.begin() + static_cast<std::ptrdiff_t>(before), plan.faults.end(),
@@ -91,22 +128,18 @@ void prune(Plan& plan) {
   const auto& sim = plan.sim;
   std::erase_if(plan.operations, [&](const Operation& op) { return op.from >= sim.nodes || op.to >= sim.nodes; });
   std::erase_if(plan.faults, [&](const Fault& f) {
-    switch (f.kind) {
-      case FaultKind::kGlobal:
-        return false;
-      case FaultKind::kPlane:
-      case FaultKind::kPlaneDown:
-        return f.plane >= sim.clos.planes;
-      case FaultKind::kSwitch:
-      case FaultKind::kSwitchDown:
-        return f.at_switch.plane >= sim.clos.planes;
-      case FaultKind::kLink:
-      case FaultKind::kLinkDown:
-      case FaultKind::kCableDown:
-        return f.link.plane >= sim.clos.planes;
-      default:
-        return f.node >= sim.nodes;
+    using Where = Fault::Where;
+    if (!is_fabric(f)) {
+      const bool path = f.kind == FaultKind::kDeny && f.where == Where::kPlane;
+      return f.node >= sim.nodes || (path && (f.plane >= sim.clos.planes || sim.clos.planes == 1));
     }
+    if (f.where == Where::kPlane) return f.plane >= sim.clos.planes;
+    if (f.where == Where::kSwitch) return f.at_switch.plane >= sim.clos.planes;
+    if (f.where == Where::kLink || f.where == Where::kOneWay) {
+      const bool nic = f.link.kind == fabric::LinkKind::kNicToT0 || f.link.kind == fabric::LinkKind::kT0ToNic;
+      return f.link.plane >= sim.clos.planes || (nic && unsigned{f.link.far} * sim.clos.t0s + f.link.t0 >= sim.nodes);
+    }
+    return false;
   });
 }
 

@@ -9,8 +9,8 @@ namespace mrc::faults {
 
 class Injector {
  public:
-  Injector(fabric::Sim& sim, const Plan& plan, Members& members, bool trace)
-      : sim_(sim), plan_(plan), members_(members), trace_(trace) {}
+  Injector(fabric::Sim& sim, const Plan& plan, Members& members, Ledger& ledger, bool trace)
+      : sim_(sim), plan_(plan), members_(members), ledger_(ledger), trace_(trace) {}
 
   void plan_all(Tick start);
   /// All faults end now, and those to come do not.
@@ -23,6 +23,7 @@ class Injector {
   fabric::Sim& sim_;
   const Plan& plan_;
   Members& members_;
+  Ledger& ledger_;
   bool trace_;
   bool cleared_ = false;
 };

@@ -26,8 +26,6 @@ std::uint32_t ev_of(const transport::TxPacket& packet, wire::EvSplit split) {
 void Inspector::on_progress(unsigned node) {
   PerNode& n = nodes_[node];
   const transport::Core& core = sim_.core(node);
-  const std::uint32_t planes = (1u << sim_.config().clos.planes) - 1;
-  n.lost_a_plane |= (core.state().links_up & planes) != planes;
   transport::Finding finding;
   if (n.rounds_left != 0) {
     --n.rounds_left;
@@ -62,14 +60,15 @@ void Inspector::on_data(const Entry& entry, const transport::TxPacket& packet) {
   if (!(s.links_up >> packet.plane & 1)) ledger_.violate("data is sent on a plane whose link is down", where());
   if (ev.state == path::EvState::kDenied) return ledger_.violate("data is sent on a denied EV", where());
   if (ev.state != path::EvState::kAssumedBad) return;
+  // Bad ones are taken on only where their plane has less than its share of the floor.
   unsigned live = 0;
   for (const path::Ev& other : set.all()) {
-    live +=
-        (s.links_up >> other.plane & 1) && (other.state == path::EvState::kGood || other.state == path::EvState::kSkip);
+    live += other.plane == ev.plane && other.active &&
+            (other.state == path::EvState::kGood || other.state == path::EvState::kSkip);
   }
-  // Taken on while planes were down, it may stay until another one is restored.
-  if (ev.conscripted && nodes_[entry.op.from].lost_a_plane) return;
-  if (live >= std::max<unsigned>(s.config.ev.min_active, 1)) {
+  const unsigned planes = std::max<unsigned>(s.connections[id].route.planes, 1);
+  const unsigned share = std::max((s.config.ev.min_active + planes - 1) / planes, 1u);
+  if (!ev.conscripted || live >= share) {
     ledger_.violate("data is sent on a dead EV while enough live ones are there",
                     where() + fmt::format(", {} live", live));
   }

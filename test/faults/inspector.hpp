@@ -22,7 +22,6 @@ class Inspector {
  private:
   struct PerNode {
     std::uint32_t rounds_left = 0;
-    bool lost_a_plane = false;
     std::vector<std::uint32_t> scratch;
   };
   fabric::Sim& sim_;

@@ -127,6 +127,10 @@ bool Members::gone(unsigned node) const {
   return members_[node]->dead || members_[node]->closing;
 }
 
+bool Members::any_gone() const {
+  return std::any_of(members_.begin(), members_.end(), [](const auto& m) { return m->dead || m->closing; });
+}
+
 /// An error may come of a peer that has ended a life after (or before, if this was the first to show it) the write.
 bool Members::pardoned(const Entry& entry, transport::Status status) const {
   const Member& from = *members_[entry.op.from];
@@ -212,6 +216,19 @@ bool Members::reopen(unsigned node) {
   leave(node);
   open(node);
   return true;
+}
+
+void Members::deny(unsigned node, const Fault* fault) {
+  if (members_[node]->dead || sim_.node_state(node) != fabric::NodeState::kRunning) return;
+  path::DenyRule rule;
+  if (fault != nullptr && fault->where == Fault::Where::kPlane) rule.plane = fault->plane;
+  if (fault != nullptr && fault->where == Fault::Where::kSwitch) {
+    rule.t1 = static_cast<std::int16_t>(fault->at_switch.index);
+  }
+  const std::span<const path::DenyRule> rules(&rule, fault == nullptr ? 0 : 1);
+  if (!sim_.core(node).set_denylist(rules, sim_.now())) {
+    ledger_.violate("a denylist is not accepted", fmt::format("node {}", node));
+  }
 }
 
 void Members::check_pools(bool everything) {

@@ -30,8 +30,11 @@ class Members {
   bool die(unsigned node);
   bool close(unsigned node);
   bool reopen(unsigned node);
+  /// The node's operator denies a plane or a T1 (nullptr: nothing any more).
+  void deny(unsigned node, const Fault* fault);
   /// Dead or closed for good: whoever talks to it gets errors.
   bool gone(unsigned node) const;
+  bool any_gone() const;
 
   // The end.
   void check_pools(bool everything);

@@ -94,6 +94,28 @@ void draw_knobs(Random& random, transport::Config& c) {
   if (random.chance(0.4)) c.first_psn = (wire::kPsnMask - random.below(700)) & wire::kPsnMask;
 }
 
+/// Queues in the fabric, or none; controllers of all kinds, told the truth or not much.
+void draw_rates(Random& random, fabric::SimConfig& sim) {
+  constexpr std::array<std::uint64_t, 6> kRates = {0, 1, 10, 25, 100, 400};
+  const std::uint64_t bps = kRates[random.below(kRates.size())] * 1'000'000'000;
+  if (bps != 0 && random.chance(0.6)) {
+    const std::uint64_t inner = random.chance(0.3) ? bps / 4 : bps;
+    sim.clos.set_rates(bps, inner, microseconds(draw_log(random, 5, 100)));
+    if (random.chance(0.2)) {
+      sim.clos.plane_rate[random.below(sim.clos.planes)] = static_cast<double>(1 + random.below(9)) / 10;
+    }
+  } else {
+    sim.link_bps = bps;
+  }
+  transport::Config& c = sim.transport;
+  c.cc = static_cast<transport::CcKind>(random.below(4));
+  const bool must = c.cc == transport::CcKind::kNscc || c.cc == transport::CcKind::kSwift;
+  if (must || random.chance(0.5)) c.link_bps = bps != 0 ? bps : 100'000'000'000;
+  c.trimming = random.chance(0.7);
+  c.ecn_balancing = random.chance(0.8);
+  c.cc_target_min = microseconds(draw_log(random, 1, 50));
+}
+
 }  // namespace
 
 Plan make_plan(std::uint64_t seed) {
@@ -108,8 +130,7 @@ Plan make_plan(std::uint64_t seed) {
   sim.clos.t1s = static_cast<std::uint16_t>(1 + random.below(8));
   sim.clos.nics = 1;  // raised to what the nodes need
   sim.clos.link_delay = nanoseconds(draw_log(random, 100, 10000));
-  constexpr std::array<std::uint64_t, 6> kRates = {0, 1, 10, 25, 100, 400};
-  sim.link_bps = kRates[random.below(kRates.size())] * 1'000'000'000;
+  draw_rates(random, sim);
   constexpr std::array<std::uint32_t, 5> kMtus = {1280, 1500, 2048, 4352, 9216};
   sim.mtu = kMtus[random.below(kMtus.size())];
   sim.tx_ring = static_cast<std::uint16_t>(draw_log(random, 4, 64));

@@ -27,32 +27,40 @@ struct Operation {
 };
 
 enum class FaultKind : std::uint8_t {
-  kGlobal,      ///< impairment of every packet
-  kPlane,       ///< … of one plane
-  kSwitch,      ///< … of one switch
-  kLink,        ///< … of one direction of a link
-  kPlaneDown,   ///< all of a plane
-  kSwitchDown,  ///< with all its links
-  kCableDown,   ///< both directions
-  kLinkDown,    ///< one direction
-  kPause,       ///< a node makes no progress, packets wait
-  kRestart,     ///< another process takes the node's place at once (its endpoint a new incarnation)
-  kDie,         ///< a process that never comes back
-  kClose,       ///< the endpoint closes cleanly
-  kReopen,      ///< the endpoint closes, and is opened anew when the fault ends
+  kImpair,   ///< chances of loss, bursts, corruption, …, and delay
+  kDown,     ///< link (or one direction of it), switch, plane
+  kRate,     ///< link or plane gets slower
+  kFlap,     ///< a link goes up and down
+  kQueues,   ///< no queue marks, or none trims, any more
+  kDeny,     ///< a node's operator denies some paths
+  kPause,    ///< a node makes no progress, packets wait
+  kRestart,  ///< another process takes the node's place at once (its endpoint a new incarnation)
+  kDie,      ///< a process that never comes back
+  kClose,    ///< the endpoint closes cleanly
+  kReopen,   ///< the endpoint closes, and is opened anew when the fault ends
 };
 
 struct Fault {
-  FaultKind kind = FaultKind::kGlobal;
+  enum class Where : std::uint8_t { kFabric, kPlane, kSwitch, kLink, kOneWay };
+  FaultKind kind = FaultKind::kImpair;
+  Where where = Where::kFabric;
   Duration at{};
   Duration lasts{};
-  Duration period{};  ///< not 0: flaps, half of each period down
+  Duration period{};  ///< kFlap
+  double share = 0;   ///< kFlap: of the period, down; kRate: of the configured rate
   std::uint32_t node = 0;
   std::uint8_t plane = 0;
-  fabric::LinkId link{};
+  fabric::LinkId link{};  ///< kOneWay: in this direction
   fabric::SwitchId at_switch{};
   fabric::Impairment impairment{};
+  bool trim = false;  ///< kQueues: no trimming instead of no marking
 };
+
+struct Plan;
+
+/// A fault of the fabric in the language of fabric::apply_command(): how it begins, and how it ends.
+std::string command(const Fault& fault, const Plan& plan, bool begins);
+bool is_fabric(const Fault& fault);
 
 struct Plan {
   std::uint64_t seed = 0;
@@ -69,7 +77,7 @@ Plan make_plan(std::uint64_t seed);
 
 /// For people: topology, knobs, each operation, each fault.
 std::string to_string(const Plan& plan);
-std::string to_string(const Fault& fault);
+std::string to_string(const Fault& fault, const Plan& plan);
 std::string to_string(const Operation& operation);
 
 /// Drops what refers to nodes, planes or switches that are no more; used when a plan was shortened.

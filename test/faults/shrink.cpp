@@ -97,9 +97,10 @@ class Shrinker {
       better |= attempt(candidate);
     };
     for (std::size_t i = 0; i < best_.faults.size(); ++i) {
-      if (best_.faults[i].kind > FaultKind::kLink) continue;
+      if (best_.faults[i].kind != FaultKind::kImpair) continue;
       for (const auto field : {&fabric::Impairment::loss, &fabric::Impairment::duplicate, &fabric::Impairment::corrupt,
-                               &fabric::Impairment::reorder, &fabric::Impairment::ecn, &fabric::Impairment::trim}) {
+                               &fabric::Impairment::reorder, &fabric::Impairment::ecn, &fabric::Impairment::trim,
+                               &fabric::Impairment::burst_enter}) {
         zero(i, field);
       }
       zero(i, &fabric::Impairment::delay);
