@@ -51,6 +51,10 @@ EvSet::EvSet(const Route& route, wire::EvSplit split, const EvParams& params, st
   key_ = static_cast<std::uint32_t>(random.next()) & kIndexMask;
   const unsigned uplinks = std::max<unsigned>(route.uplinks, 1);
   shared_paths_ = route.mode == RouteMode::kSrv6 && uplinks > 1 && route.local.t0 != route.remote.t0;
+  // Below one T0 there is one path in each plane.
+  const bool one = route.mode == RouteMode::kSrv6 && !shared_paths_;
+  paths_ = static_cast<std::uint8_t>(
+      one ? 1u : std::clamp(std::min<unsigned>(shared_paths_ ? uplinks : stride_, stride_), 1u, 32u));
   for (unsigned plane = 0; plane < planes_ && stride_ != 0; ++plane) {
     // Evenly over the uplinks, from anywhere and in any step: where uplinks are many, a random subset of them.
     unsigned uplink = random.below(uplinks);

@@ -92,7 +92,7 @@ void Core::State::blame(Connection& c, std::uint32_t suspect, Tick now) {
   const Suspect& s = suspects[suspect];
   const auto evs = c.evs.all();
   if (s.ev < evs.size() && evs[s.ev].value == s.ev_value) {
-    lost_on(c, s.ev, 1, now);
+    lost_on(c, s.ev, c.balance.strikes(s.plane, c.evs.paths()), now);
   }
   append(c.blamed, suspects, suspect);
   if (++c.blamed_count > kMaxBlamed) {
@@ -123,6 +123,7 @@ bool Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, b
       counters.ev_restored += bad - c.evs.bad();
     }
   }
+  c.balance.on_spurious(suspects[at].plane);
   // Be as patient from now on as would have been right this time.
   const Suspect& s = suspects[at];
   const TxPlane& plane = c.planes[s.plane];

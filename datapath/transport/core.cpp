@@ -216,6 +216,7 @@ void Core::on_rx(std::span<const RxPacket> burst, Tick now) {
     s.touched = s.connections[id].next_touched;
     s.connections[id].touched = false;
     s.signal_batch_end(s.connections[id], now);
+    s.judge_planes(id, now);
     s.settle(id, now);
   }
 }

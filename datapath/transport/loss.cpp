@@ -28,7 +28,9 @@ void Core::State::link(Connection& c, std::uint32_t number, TxRecord& record) {
   (plane.tail == kNone ? plane.head : TxWindow::at(segments, plane.tail).next) = number;
   plane.tail = number;
   ++c.inflight_packets;
-  c.inflight_bytes += record_bytes(record);
+  const std::uint32_t bytes = record_bytes(record);
+  c.inflight_bytes += bytes;
+  c.balance.on_sent(record.plane, bytes);
 }
 
 void Core::State::unlink(Connection& c, TxRecord& record, std::uint32_t bytes) {
@@ -38,6 +40,7 @@ void Core::State::unlink(Connection& c, TxRecord& record, std::uint32_t bytes) {
   record.flags &= static_cast<std::uint8_t>(~TxRecord::kLinked);
   --c.inflight_packets;
   c.inflight_bytes -= bytes;
+  c.balance.on_gone(record.plane, bytes);
 }
 
 Duration Core::State::rto(const Connection& c) const {
@@ -62,7 +65,10 @@ void Core::State::declare_lost(ConnId id, std::uint32_t number, bool suspect, Ti
   Connection& c = connections[id];
   const TxRecord& record = TxWindow::at(segments, number);
   signal_loss(c, record.plane, record_bytes(record), now);
-  if (suspect) suspect_path(c, TxWindow::sequence(segments, number), record);
+  if (suspect) {
+    if (!(record.flags & TxRecord::kNoBlame)) c.balance.on_lost(record.plane, c.evs.path_bit(record.ev));
+    suspect_path(c, TxWindow::sequence(segments, number), record);
+  }
   lose(id, number);
 }
 

@@ -98,6 +98,8 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
     spurious(c, seq, c.evs.all()[record.ev].value, false,
              now);  // declared lost, and here it is before we sent it again
   }
+  c.balance.on_delivered(record.plane);
+  c.evs.on_acknowledged(record.ev);
   const bool first = !(record.flags & TxRecord::kRetransmitted);
   if ((first || echoed) && !c.named_only) {
     const auto ahead = static_cast<std::int32_t>(record.order - plane.high_order);

@@ -37,6 +37,7 @@ void Core::State::new_instance(ConnId id) {
   c.control = 0;
   c.inflight_bytes = 0;
   c.inflight_packets = 0;
+  c.balance.clear_inflight();
   c.since_ack_request = 0;
   c.rtt = Rtt{};
   c.high_sent = c.last_sent = c.last_progress = c.tail_probe_sent = Tick{};
@@ -323,6 +324,7 @@ void Core::State::fail_messages(ConnId id, Status status) {
   for (TxPlane& plane : c.planes) plane.head = plane.tail = kNone;
   c.inflight_bytes = 0;
   c.inflight_packets = 0;
+  c.balance.clear_inflight();
   wake_starved();
 }
 

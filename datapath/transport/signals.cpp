@@ -18,7 +18,7 @@ CcTime at(const Connection& c, Tick now) {
 /// The connection as its controller sees it.
 CcLink Core::State::cc_link(const Connection& c) const {
   CcLink link;
-  const auto planes = static_cast<unsigned>(std::popcount(plane_mask(c.route) & links_up));
+  const auto planes = static_cast<unsigned>(std::popcount(planes_for(c)));
   link.plane_bps = config.link_bps;
   link.bps = config.link_bps * std::max(planes, 1u);
   link.limit =
@@ -36,23 +36,36 @@ void Core::State::signal_sent(Connection& c, std::uint32_t bytes, Tick now) {
 /// `rtt` < 0: this packet gave no sample. `marked`: it was echoed as ECN-marked.
 void Core::State::signal_ack(Connection& c, const TxRecord& record, std::uint32_t bytes, Duration rtt, bool marked,
                              Tick now) {
-  if (marked) ++c.tallies[record.plane].marked;
+  if (marked) {
+    ++c.tallies[record.plane].marked;
+    c.balance.on_marked(record.plane);
+  }
+  if (c.balance.in_trouble(record.plane)) {
+    // Its delay and its marks are its own; the window is about what all planes have in common (plane_balance.hpp).
+    rtt = Duration{-1};
+    marked = false;
+  }
   c.cc.on_ack(bytes, rtt, marked, at(c, now));
 }
 
 /// A packet that was SACKed before had been ECN-marked.
 void Core::State::signal_ecn(Connection& c, unsigned plane, Tick now) {
   ++c.tallies[plane].marked;
+  c.balance.on_marked(plane);
+  if (c.balance.in_trouble(plane)) return;
   c.cc.on_ecn(c.mtu, at(c, now));
 }
 
 void Core::State::signal_trim(Connection& c, unsigned plane, std::uint32_t bytes, bool last_hop, Tick now) {
   ++c.tallies[plane].trimmed;
+  c.balance.on_marked(plane);
+  if (c.balance.in_trouble(plane)) return;
   c.cc.on_nack(bytes, last_hop, at(c, now));
 }
 
 void Core::State::signal_loss(Connection& c, unsigned plane, std::uint32_t bytes, Tick now) {
   ++c.tallies[plane].lost;
+  if (c.balance.in_trouble(plane)) return;
   c.cc.on_loss(bytes, at(c, now));
 }
 
@@ -78,7 +91,7 @@ void Core::State::signal_receiver(Connection& c, const wire::CcState& state) {
 
 /// After each received burst.
 void Core::State::signal_batch_end(Connection& c, Tick now) {
-  const std::uint32_t planes = plane_mask(c.route) & links_up;
+  const std::uint32_t planes = planes_for(c);
   if (planes != c.cc_planes && planes != 0 && c.peer_known) {
     c.cc_planes = planes;
     c.cc.set_link(cc_link(c));

@@ -37,14 +37,15 @@ bool Core::State::has_data(const Connection& c) const {
 Core::State::Sent Core::State::send_data(ConnId id, TxPacket& out, std::uint32_t room, Tick now) {
   Connection& c = connections[id];
   if (!has_data(c)) return Sent::kNothing;
-  const std::uint32_t usable = room & plane_mask(c.route);
+  const std::uint32_t planes = planes_for(c);
+  const std::uint32_t usable = room & planes & c.balance.open();
   if (usable == 0) return Sent::kNoRoom;
 
   std::uint64_t seq;
   if (c.tx.lost() != 0) {
     seq = c.tx.oldest_lost(segments);
     TxRecord& record = c.tx.record(segments, seq);
-    const auto pick = c.evs.next(usable, random, record.plane, links_up);
+    const auto pick = c.evs.next(usable, random, record.plane, planes);
     if (!pick) return Sent::kNoRoom;
     c.tx.clear_lost(segments, seq);
     record.flags = TxRecord::kRetransmitted;
@@ -60,7 +61,7 @@ Core::State::Sent Core::State::send_data(ConnId id, TxPacket& out, std::uint32_t
     }
     return Sent::kNothing;
   }
-  const auto pick = c.evs.next(usable, random, -1, links_up);
+  const auto pick = c.evs.next(usable, random, -1, planes);
   if (!pick) {
     c.tx.unprepare(segments);
     return Sent::kNoRoom;

@@ -114,6 +114,12 @@ class EvSet {
   unsigned stride() const { return stride_; }  ///< EVs of a plane in all()
   unsigned usable(unsigned plane) const { return walks_[plane].usable; }
   std::uint32_t usable_planes() const { return usable_planes_; }
+  /// Paths of one plane that can be told apart, 1-32, and which of them an EV takes.
+  unsigned paths() const { return paths_; }
+  unsigned path_bit(std::uint16_t index) const {
+    if (paths_ == 1 || index >= evs_.size()) return 0;
+    return (shared_paths_ ? EvLayout::uplink(evs_[index].value) : index % stride_) & 31;
+  }
   std::uint64_t replaced() const { return replaced_; }  ///< seats given to backups so far
   unsigned answers_needed(std::uint16_t index) const;   ///< of probes in a row, until it is GOOD again
 
@@ -161,8 +167,9 @@ class EvSet {
   std::uint32_t probe_group_ = 0;  ///< whose turn it was
   std::uint8_t planes_ = 1;
   std::uint8_t bits_left_ = 0;  ///< 3-bit draws left in bits_
-  bool shared_paths_ = false;   ///< EVs of one uplink share the path
-  bool relapses_ = false;       ///< some EV remembers one
+  std::uint8_t paths_ = 1;
+  bool shared_paths_ = false;  ///< EVs of one uplink share the path
+  bool relapses_ = false;      ///< some EV remembers one
   std::uint64_t bits_ = 0;
   std::array<PlaneWalk, kMaxPlanes> walks_{};
   Tick next_probe_ = kNever;

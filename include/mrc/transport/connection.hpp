@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "mrc/path/ev_set.hpp"
+#include "mrc/path/plane_balance.hpp"
 #include "mrc/path/route.hpp"
 #include "mrc/time.hpp"
 #include "mrc/transport/cc.hpp"
@@ -137,6 +138,7 @@ struct Connection {
 
   path::Route route{};
   path::EvSet evs{};
+  path::PlaneBalance balance{};
   std::uint32_t mtu = 1024;       ///< payload bytes of one packet, of messages begun from now on
   std::uint32_t full_mtu = 1024;  ///< to be confirmed by probes
   std::uint8_t mtu_tries = 0;

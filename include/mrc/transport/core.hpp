@@ -17,6 +17,7 @@
 #include "mrc/arena.hpp"
 #include "mrc/path/denylist.hpp"
 #include "mrc/path/ev_set.hpp"
+#include "mrc/path/plane_balance.hpp"
 #include "mrc/path/route.hpp"
 #include "mrc/random.hpp"
 #include "mrc/time.hpp"
@@ -45,6 +46,7 @@ enum class Status : std::uint8_t {
 struct Config {
   wire::Params wire{};
   path::EvParams ev{};
+  path::BalanceParams balance{};
   std::uint32_t window = 1024;     ///< send window and advertised MPR, packets (power of two, 128..4096)
   std::uint64_t window_bytes = 0;  ///< limit of the congestion window, 0 = window × payload MTU
   std::uint64_t link_bps = 0;      ///< rate of one plane's port, bits per second; 0 = not declared (FI_MRC_LINK_RATE)
@@ -69,7 +71,7 @@ struct Config {
   /// HMAC-SHA-256 (or what the driver has), for INIT; must be given where a key is set, else everything is refused.
   void (*hmac)(std::span<const std::byte, 32> key, std::span<const std::byte> message,
                std::span<std::byte, 32> out) = nullptr;
-  std::uint32_t upper_version = 0;  ///< of the layer above, told in INIT
+  std::uint32_t upper_version = 0;       ///< of the layer above, told in INIT
   std::uint32_t first_psn = UINT32_MAX;  ///< where each connection's PSNs begin; random unless a test says otherwise
 };
 
@@ -241,7 +243,7 @@ class Core {
   ConnectionInfo info(ConnId) const;
   PoolLevels pool_levels() const;
 
-  struct State;  ///< internal to datapath/transport
+  struct State;                                   ///< internal to datapath/transport
   const State& state() const { return *state_; }  ///< for audit.hpp
 
  private:

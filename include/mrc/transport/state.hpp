@@ -231,6 +231,10 @@ struct Core::State {
   bool spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now);
   void drop_suspects(Connection& c);
 
+  // --- plane_health.cpp
+  std::uint32_t planes_for(const Connection& c) const;  ///< that may carry its data
+  void judge_planes(ConnId id, Tick now);
+
   // --- signals.cpp
   CcLink cc_link(const Connection& c) const;
   void signal_sent(Connection& c, std::uint32_t bytes, Tick now);
