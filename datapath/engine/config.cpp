@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
 
 #include "mrc/engine/identity.hpp"
+#include "mrc/engine/rate.hpp"
 #include "mrc/toml.hpp"
 
 namespace mrc::engine {
@@ -101,7 +103,7 @@ void read_fabric(Reader& in, const toml::table& table, FabricConfig& out) {
 }
 
 void read_group(Reader& in, const toml::table& table, std::vector<port::PortGroup>& out) {
-  in.only(table, "[[group]]", {"ip", "t0", "nic", "gateway", "ports"});
+  in.only(table, "[[group]]", {"ip", "t0", "nic", "gateway", "ports", "rate"});
   port::PortGroup group;
   if (const auto ip = in.text(table, "ip")) {
     group.ipv4 = *ip;
@@ -115,6 +117,11 @@ void read_group(Reader& in, const toml::table& table, std::vector<port::PortGrou
     if (inet_pton(AF_INET6, gateway->c_str(), bytes) != 1) {
       in.complain(*table.get("gateway"), "gateway must be an IPv6 address such as \"fe80::1\"");
     }
+  }
+  if (const auto text = in.text(table, "rate")) {
+    const auto rate = parse_rate(*text);
+    if (!rate) in.complain(*table.get("rate"), fmt::format("rate must be {}", kRateRule));
+    group.link_bps = rate.value_or(0);
   }
   const toml::array* ports = table.get_as<toml::array>("ports");
   if (ports == nullptr || ports->empty() || ports->size() > path::kMaxPlanes) {

@@ -47,6 +47,7 @@ Result<std::shared_ptr<EngineImpl>> EngineImpl::create(EngineParts parts) {
     return fail(EINVAL, fmt::format("FI_MRC_ICRC is \"{}\"; it can be auto or on", config.icrc));
   }
   config.transport.wire.icrc = config.icrc == "on" || !parts.attachment->memory_only();
+  if (config.transport.link_bps == 0) config.transport.link_bps = parts.attachment->link_bps();
   if (config.transport.job_key_set && config.transport.hmac == nullptr) config.transport.hmac = hmac_sha256;
   const std::size_t length = transport::Core::memory_needed(config.transport, config.limits);
   void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -40,6 +40,7 @@ Result<OwnPortsPlan> plan_group(const FileConfig& config, std::size_t index) {
   OwnPortsPlan plan;
   plan.fabric = config.fabric;
   plan.prefixes = config.prefixes;
+  plan.link_bps = group.link_bps;
   plan.ipv4 = primary_ipv4();
   if (!group.ipv4.empty()) {
     auto ipv4 = parse_ipv4(group.ipv4);

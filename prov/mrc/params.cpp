@@ -175,6 +175,9 @@ engine::EngineConfig engine_config(const Params& p) {
   config.transport.wire.udp_port = p.udp_port;
   config.transport.ev.per_connection = p.evs;
   config.transport.window = p.window;
+  config.transport.cc = p.cc;
+  config.transport.link_bps = p.link_bps;
+  config.transport.cc_target_min = p.cc_target_min;
   config.transport.connect_timeout = p.connect_timeout;
   config.transport.peer_timeout = p.peer_timeout;
   config.transport.linger = p.linger;

@@ -37,6 +37,9 @@ struct Params {
   wire::EvSplit ev_split = wire::EvSplit::kHighInPort;
   std::uint16_t evs = 128;
   std::uint32_t window = 1024;
+  transport::CcKind cc = transport::CcKind::kAuto;
+  std::uint64_t link_bps = 0;  ///< of one port, 0 = as the configuration file says
+  Duration cc_target_min = microseconds(5);
   std::uint32_t memory_mb = 64;
   std::uint32_t connections = 1024;
   std::string job_key;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 
+#include "mrc/engine/rate.hpp"
 #include "params.hpp"
 
 namespace mrc::prov {
@@ -48,6 +49,37 @@ std::string set_size(std::string_view text, std::size_t& out, std::uint64_t low,
   if (!set_number(text, value, 0, high >> shift).empty() || (value << shift) < low)
     return range(low, high, ", or so many k or m");
   out = value << shift;
+  return {};
+}
+
+std::string set_rate(std::string_view text, std::uint64_t& out) {
+  const auto rate = engine::parse_rate(text);
+  if (!rate) return engine::kRateRule;
+  out = *rate;
+  return {};
+}
+
+std::string set_cc(std::string_view text, Params& p) {
+  constexpr std::pair<std::string_view, transport::CcKind> kKinds[] = {{"auto", transport::CcKind::kAuto},
+                                                                       {"nscc", transport::CcKind::kNscc},
+                                                                       {"fixed", transport::CcKind::kFixed},
+                                                                       {"swift", transport::CcKind::kSwift}};
+  for (const auto& [name, kind] : kKinds)
+    if (text == name) return p.cc = kind, std::string();
+  return "auto, nscc, fixed or swift";
+}
+
+/// A short time with its unit: 5us, 1ms.
+std::string set_short_time(std::string_view text, Duration& out) {
+  std::int64_t unit = 0;
+  if (text.ends_with("us")) unit = 1000;
+  if (text.ends_with("ms")) unit = 1'000'000;
+  std::uint64_t value = 0;
+  if (unit != 0) text.remove_suffix(2);
+  constexpr std::int64_t kMost = 100'000'000;
+  if (unit == 0 || !set_number(text, value, 0, static_cast<std::uint64_t>(kMost / unit)).empty())
+    return "a time from 0us to 100ms, such as 5us or 1ms";
+  out = Duration{static_cast<std::int64_t>(value) * unit};
   return {};
 }
 
@@ -164,6 +196,15 @@ constexpr ParamSpec kSpecs[] = {
     {"evs", "entropy values (paths) of a connection, 128 to 256 (default: 128)",
      [](std::string_view t, Params& p) { return set_number(t, p.evs, 128, 256); }},
     {"window", "packets in flight of a connection: 128, 256, 512, 1024, 2048 or 4096 (default: 1024)", set_window},
+    {"cc",
+     "congestion control: auto (nscc where a link rate is known, else fixed), nscc, fixed or swift (default: auto)",
+     set_cc},
+    {"link_rate",
+     "rate of one port in bits per second, such as 100G, for congestion control (default: as in the file of "
+     "FI_MRC_CONFIG, else unknown)",
+     [](std::string_view t, Params& p) { return set_rate(t, p.link_bps); }},
+    {"cc_target_min", "smallest queueing delay that congestion control aims at, such as 5us or 1ms (default: 5us)",
+     [](std::string_view t, Params& p) { return set_short_time(t, p.cc_target_min); }},
     {"memory", "packet memory of this process in MiB, 16 to 65536 (default: 64)",
      [](std::string_view t, Params& p) { return set_number(t, p.memory_mb, 16, 65536, " MiB"); }},
     {"connections", "peers that this process can be connected with at a time, 16 to 1048576 (default: 1024)",

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "mrc/engine/own_ports.hpp"
+#include "mrc/engine/rate.hpp"
 #include "support/catch.hpp"
 
 using namespace mrc;
@@ -53,6 +54,17 @@ nic = 9
 
 }  // namespace
 
+TEST_CASE("a group's declared rate reaches its plan") {
+  const auto parsed = parse_config("[[group]]\nrate = \"2500M\"\nports = [\"a\"]\n[[group]]\nports = [\"b\"]\n", "x");
+  REQUIRE(parsed);
+  REQUIRE(plan_group(*parsed, 0)->link_bps == 2'500'000'000);
+  REQUIRE(plan_group(*parsed, 1)->link_bps == 0);
+  REQUIRE(parse_rate("100G") == 100'000'000'000);
+  REQUIRE(parse_rate("1000k") == 1'000'000);
+  REQUIRE_FALSE(parse_rate("G"));
+  REQUIRE_FALSE(parse_rate("99999999999G"));
+}
+
 TEST_CASE("the example configuration is valid") {
   std::ifstream file(MRC_EXAMPLE_TOML);
   std::ostringstream text;
@@ -98,6 +110,8 @@ TEST_CASE("mistakes in the file are named with their line") {
   REQUIRE(has(error_of("[[group]]\ngateway = \"10.0.0.1\"\nports = [\"a\"]\n"), "line 2: gateway must be"));
   REQUIRE(has(error_of("[[group]]\nip = \"10.0.0.3\"\n"), "ports must be a list of 1 to 8 ports"));
   REQUIRE(has(error_of("[[group]]\nports = []\n"), "ports must be a list"));
+  REQUIRE(has(error_of("[[group]]\nrate = \"fast\"\nports = [\"a\"]\n"), "line 2: rate must be bits per second"));
+  REQUIRE(has(error_of("[[group]]\nrate = 100\nports = [\"a\"]\n"), "rate must be a text"));
   REQUIRE(has(error_of("[[group]]\nports = [3]\n"), "a port must be a text"));
   REQUIRE(has(error_of("[[group]]\nports = [\"warp:x\"]\n"), "line 2"));
   REQUIRE(has(error_of("[[prefix]]\nnet = \"10.0.0.1/24\"\nt0 = 1\n"), "host bits"));

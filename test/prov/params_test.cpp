@@ -31,6 +31,9 @@ TEST_CASE("nothing set gives the documented defaults") {
   CHECK(p->linger == seconds(2));
   CHECK(p->evs == 128);
   CHECK(p->autostart);
+  CHECK(p->cc == transport::CcKind::kAuto);
+  CHECK(p->link_bps == 0);
+  CHECK(p->cc_target_min == transport::Config{}.cc_target_min);
   for (const ParamSpec& spec : param_specs()) {
     INFO(spec.name);
     CHECK(std::string(spec.help).find("(default: ") != std::string::npos);
@@ -55,6 +58,9 @@ TEST_CASE("values reach the engine's configuration") {
                         {"ev_split", "low-in-port"},
                         {"evs", "256"},
                         {"window", "4096"},
+                        {"cc", "swift"},
+                        {"link_rate", "100G"},
+                        {"cc_target_min", "250us"},
                         {"memory", "128"},
                         {"connections", "2048"},
                         {"job_key", std::string(62, '0') + "fF"},
@@ -79,6 +85,9 @@ TEST_CASE("values reach the engine's configuration") {
   CHECK(c.transport.wire.ev_split == wire::EvSplit::kLowInPort);
   CHECK(c.transport.ev.per_connection == 256);
   CHECK(c.transport.window == 4096);
+  CHECK(c.transport.cc == transport::CcKind::kSwift);
+  CHECK(c.transport.link_bps == 100'000'000'000);
+  CHECK(c.transport.cc_target_min == microseconds(250));
   CHECK(c.memory_mb == 128);
   CHECK(c.limits.connections == 2048);
   CHECK(c.transport.job_key_set);
@@ -104,6 +113,9 @@ TEST_CASE("a bad value is named, with what is allowed") {
       {"udp_port", {"4790", "https"}},
       {"ev_split", {"high"}},
       {"evs", {"127", "257", "all"}},
+      {"cc", {"NSCC", "", "bbr"}},
+      {"link_rate", {"0", "", "fast", "100Gb", "999k", "10001G", "-1G", "99999999999999999999G"}},
+      {"cc_target_min", {"5", "", "us", "101ms", "-1us", "5s"}},
       {"memory", {"0", "15", "64MB"}},
       {"connections", {"1"}},
       {"job_key", {"", std::string(33, 'z')}},

@@ -52,6 +52,7 @@ class Attachment {
   virtual port::Port* port(unsigned plane) = 0;  ///< nullptr while there is none
   virtual std::uint64_t fabric() const = 0;      ///< 48 bits
   virtual std::uint16_t t0() const = 0;          ///< what our inner addresses carry
+  virtual std::uint64_t link_bps() const { return 0; }  ///< declared rate of each port, 0 = not declared
   virtual bool memory_only() const = 0;          ///< no bit can flip on the way: iCRC may be off
   virtual wire::Crc32 crc32() const = 0;
   virtual port::PortLayer* layer() const { return nullptr; }  ///< whose telemetry can be used

@@ -22,6 +22,7 @@ struct OwnPortsPlan {
   std::vector<PrefixEntry> prefixes;  ///< empty: point to point
   std::uint32_t ipv4 = 0;
   path::Location local{};
+  std::uint64_t link_bps = 0;  ///< declared rate of each port
   std::optional<wire::Ipv6Address> gateway;
   std::vector<std::uint32_t> foreign;  ///< addresses of this host's other groups
 };
@@ -43,6 +44,7 @@ class OwnPorts final : public Attachment {
   port::Port* port(unsigned plane) override { return ports_[plane].get(); }
   std::uint64_t fabric() const override { return plan_.fabric.prefix; }
   std::uint16_t t0() const override { return plan_.local.t0; }
+  std::uint64_t link_bps() const override { return plan_.link_bps; }
   bool memory_only() const override;
   wire::Crc32 crc32() const override { return crc_; }
   port::PortLayer* layer() const override;

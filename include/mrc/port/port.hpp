@@ -139,6 +139,7 @@ Result<PortSpec> parse_port(std::string_view text);
 struct PortGroup {
   std::string ipv4;             ///< identity of the group, empty = the host's primary address
   int t0 = -1, nic = -1;        ///< -1 = not given
+  std::uint64_t link_bps = 0;   ///< declared rate of each port, 0 = not declared
   std::string gateway;          ///< next hop (IPv6) of the planes, empty = on link
   std::vector<PortSpec> ports;  ///< plane 0, 1, …
 };

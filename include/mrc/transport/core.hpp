@@ -49,7 +49,7 @@ struct Config {
   path::BalanceParams balance{};
   std::uint32_t window = 1024;     ///< send window and advertised MPR, packets (power of two, 128..4096)
   std::uint64_t window_bytes = 0;  ///< limit of the congestion window, 0 = window × payload MTU
-  std::uint64_t link_bps = 0;      ///< rate of one plane's port, bits per second; 0 = not declared (FI_MRC_LINK_RATE)
+  std::uint64_t link_bps = 0;      ///< rate of one plane's port, bits per second; 0 = not declared (FI_MRC_LINK_RATE, or what the ports declare)
   CcKind cc = CcKind::kAuto;       ///< FI_MRC_CC
   bool trimming = true;            ///< the fabric trims packets where it is congested
   Duration cc_target_min = microseconds(5);  ///< floor of the target queueing delay (FI_MRC_CC_TARGET_MIN)
