@@ -84,14 +84,7 @@ void Nscc::average(double delay, std::uint64_t bytes) {
 void Nscc::sample(Duration rtt, std::uint64_t bytes) {
   const auto value = static_cast<std::uint32_t>(std::clamp<std::int64_t>(rtt.ns, 1, kMaxRtt));
   // ours: the base is that of full packets; what a short one gains by being short is no room in a queue.
-  if (bytes >= mtu_ && (!measured_ || value < base_)) {
-    const bool first = !measured_;
-    measured_ = true;
-    base_ = value;
-    derive();
-    if (first) cwnd_ = max_;
-    clamp();
-  }
+  if (bytes >= mtu_) set_base(value);
   delay_ = value > base_ ? value - base_ : 0;
   average(delay_, std::max<std::uint64_t>(unsampled_, bytes));
   unsampled_ = 0;
@@ -109,7 +102,10 @@ bool Nscc::quick_adapt(bool trigger, CcTime at) {
   if (at.now < adapt_at_) return false;
   // ours: a window that was not used says nothing about the network.
   const bool used = peak_ + mtu_ >= cwnd_;
-  const bool adapt = trigger_ && used && achieved_ < max_ / kAdaptShare;
+  // ours, too: a small share that arrives is a share. Only where less than half of what such a window brings in such a
+  // round trip came back there is something to adapt.
+  const double expected = cwnd_ * (double(base_) + target_) / (double(base_) + std::max(delay_, target_));
+  const bool adapt = trigger_ && used && achieved_ < max_ / kAdaptShare && achieved_ < expected / 2;
   if (adapt) {
     cwnd_ = std::min<double>(cwnd_, std::max(achieved_, mtu_));
     clamp();
@@ -157,6 +153,23 @@ void Nscc::adjust(std::uint64_t bytes, CcTime at) {
   clamp();
 }
 
+/// ours: what a full packet takes without queues is what a small one takes in the control class, and its serialisation.
+void Nscc::on_base(Duration rtt, unsigned hops) {
+  if (plane_bps_ == 0) return;
+  const std::uint64_t full = std::uint64_t{mtu_} * hops * 8 * 1'000'000'000 / plane_bps_;
+  set_base(cc_add(static_cast<std::uint32_t>(std::clamp<std::int64_t>(rtt.ns, 1, kMaxRtt)), full));
+}
+
+void Nscc::set_base(std::uint32_t value) {
+  if (measured_ && value >= base_) return;
+  const bool first = !measured_;
+  measured_ = true;
+  base_ = std::min(value, kMaxRtt);
+  derive();
+  if (first) cwnd_ = max_;
+  clamp();
+}
+
 void Nscc::on_ack(std::uint64_t bytes, Duration rtt, bool marked, CcTime at) {
   achieved_ = cc_add(achieved_, bytes);
   unsampled_ = cc_add(unsampled_, bytes);
@@ -164,7 +177,8 @@ void Nscc::on_ack(std::uint64_t bytes, Duration rtt, bool marked, CcTime at) {
   if (ignored(bytes)) return;
   if (quick_adapt(delay_ / kAdaptDelay > target_, at)) return;
   const auto n = static_cast<double>(bytes);
-  if (marked) {
+  // ours: the last hop does not mark (mrc-protocol §4). So much delay without a mark is its queue: the same answer.
+  if (marked || delay_ >= target_ + target_ / 2) {
     fast_ = 0;
     if (delay_ >= target_) decrease(at);
   } else if (delay_ >= target_) {

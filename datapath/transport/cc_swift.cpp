@@ -57,17 +57,27 @@ void Swift::decrease(double factor, CcTime at) {
   clamp();
 }
 
+/// ours: what a full packet takes without queues is what a small one takes in the control class, and its serialisation.
+void Swift::on_base(Duration rtt, unsigned hops) {
+  if (plane_bps_ == 0) return;
+  const std::uint64_t full = std::uint64_t{mtu_} * hops * 8 * 1'000'000'000 / plane_bps_;
+  set_base(cc_add(static_cast<std::uint32_t>(std::clamp<std::int64_t>(rtt.ns, 1, kMaxRtt)), full));
+}
+
+void Swift::set_base(std::uint32_t value) {
+  if (measured_ && value >= base_) return;
+  const bool first = !measured_;
+  measured_ = true;
+  base_ = std::min(value, kMaxRtt);
+  derive();
+  if (first) cwnd_ = max_;
+  clamp();
+}
+
 void Swift::on_ack(std::uint64_t bytes, Duration rtt, bool, CcTime at) {
   if (rtt.ns >= 0) {
     rtt_ = static_cast<std::uint32_t>(std::clamp<std::int64_t>(rtt.ns, 1, kMaxRtt));
-    if (bytes >= mtu_ && (!measured_ || rtt_ < base_)) {
-      const bool first = !measured_;
-      measured_ = true;
-      base_ = rtt_;
-      derive();
-      if (first) cwnd_ = max_;
-      clamp();
-    }
+    if (bytes >= mtu_) set_base(rtt_);
   }
   const std::uint32_t delay = rtt_ > base_ ? rtt_ - base_ : 0;
   if (delay < target_) {

@@ -20,7 +20,8 @@ bool Core::State::control_path(Connection& c, std::uint32_t room, Tick now, std:
   std::uint32_t usable = room & plane_mask(c.route) & ~std::uint32_t{c.denied_planes};
   if (usable == 0) return false;
   // Who only receives has no RTT, and learns of dead paths by nothing but what does not arrive.
-  if (now - c.control_evs_at >= std::max(c.rtt.valid() ? c.rtt.srtt() : kRefreshMin, kRefreshMin)) {
+  if (c.control_evs_at == Tick{} ||
+      now - c.control_evs_at >= std::max(c.rtt.valid() ? c.rtt.srtt() : kRefreshMin, kRefreshMin)) {
     c.control_evs_at = now;
     c.planes_heard_before = c.planes_heard;
     c.planes_heard = 0;
@@ -102,6 +103,18 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
     } else {
       clear(Flag::kSendEvProbe);
       schedule(id, now);
+    }
+  }
+  if ((c.control & Flag::kSendBaseProbe) != 0) {
+    const auto pick = c.evs.next(room & plane_mask(c.route), random, -1, links_up);
+    clear(Flag::kSendBaseProbe);
+    if (pick) {
+      PathProbe& probe = new_probe(c, now);
+      probe.ev = pick->index;
+      probe.plane = pick->plane;
+      probe.step = kBaseProbe;
+      path_probe(c, probe, pick->ev, 0, out);
+      return Sent::kPacket;
     }
   }
   if ((c.control & Flag::kSendMtuProbe) != 0) {

@@ -61,6 +61,15 @@ ConnectionInfo Core::info(ConnId id) const {
   out.lost_packets = c.tx.lost();
   out.messages = c.messages;
   out.cwnd = c.cc.window();
+  out.cwnd_max = c.cc.max_window();
+  out.cc = c.cc.kind();
+  if (const Nscc* nscc = c.cc.nscc()) {
+    out.cc_base_rtt = nscc->base_rtt();
+    out.cc_target = nscc->target();
+    out.cc_delay = nscc->delay();
+    out.cc_average = nscc->average_delay();
+  }
+  out.penalty = c.share.penalty;
   out.payload_mtu = c.mtu;
   out.rtt_valid = c.rtt.valid();
   out.srtt = c.rtt.srtt();

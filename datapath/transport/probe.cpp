@@ -90,6 +90,7 @@ void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick no
     if (!probe.live || probe.id != (p.eeth.request_psn & 0xffff) || p.eeth.source_qpn != c.qpn) continue;
     probe.live = false;
     heard(c, probe.plane);
+    if (probe.step == kBaseProbe) return signal_base(c, now - probe.sent, probe.sent);
     if (probe.step == 0) {
       const auto index = c.evs.find(p.eeth.echoed_ev);
       if (!index || *index != probe.ev) return;

@@ -60,6 +60,7 @@ void Core::State::new_instance(ConnId id) {
   c.rcvd_bytes = 0;
   c.peer_received = 0;
   c.share = {};
+  c.base_probe_next = Tick{};
   c.planes_heard = c.planes_heard_before = 0;
   c.control_evs_at = Tick{};
   c.silent_since = active;

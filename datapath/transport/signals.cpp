@@ -9,6 +9,8 @@
 namespace mrc::transport {
 namespace {
 
+constexpr Duration kBaseProbeInterval = milliseconds(1);
+
 CcTime at(const Connection& c, Tick now) {
   return {now, c.inflight_bytes};
 }
@@ -27,6 +29,12 @@ CcLink Core::State::cc_link(const Connection& c) const {
   link.target_min = config.cc_target_min;
   link.trimming = config.trimming;
   return link;
+}
+
+/// A probe of the control class came back: what a round trip takes without queues.
+void Core::State::signal_base(Connection& c, Duration rtt, Tick sent) {
+  if (sent < stalled_at || rtt.ns <= 0) return;
+  c.cc.on_base(rtt, c.route.mode == path::RouteMode::kSrv6 && c.route.local.t0 == c.route.remote.t0 ? 2 : 4);
 }
 
 void Core::State::signal_sent(Connection& c, std::uint32_t bytes, Tick now) {
@@ -95,6 +103,11 @@ void Core::State::signal_batch_end(Connection& c, Tick now) {
   if (planes != c.cc_planes && planes != 0 && c.peer_known) {
     c.cc_planes = planes;
     c.cc.set_link(cc_link(c));
+  }
+  // Data meets queues from the first packet on where others were there before. The control class does not.
+  if (c.cc.kind() != CcKind::kFixed && now >= c.base_probe_next && c.inflight_packets != 0 && c.mtu_step == 0) {
+    c.base_probe_next = now + kBaseProbeInterval;
+    want_control(static_cast<ConnId>(&c - connections.data()), Connection::kSendBaseProbe);
   }
   c.cc.on_batch_end(at(c, now));
 }

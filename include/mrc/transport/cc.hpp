@@ -26,6 +26,7 @@ concept CongestionControl = std::is_trivially_copyable_v<T> &&
     requires(T cc, const T constant, std::uint64_t bytes, Duration rtt, CcTime at, bool flag, const CcLink& link) {
   cc.set_link(link);                // first of all, and at each change
   cc.on_ack(bytes, rtt, flag, at);  // flag: marked
+  cc.on_base(rtt, 4u);
   cc.on_ecn(bytes, at);
   cc.on_nack(bytes, flag, at);  // flag: on the last hop
   cc.on_loss(bytes, at);
@@ -84,6 +85,10 @@ class Cc {
 
   void set_link(const CcLink& link) {
     dispatch(*this, [&](auto& cc) { cc.set_link(link); });
+  }
+  /// A round trip of a small packet of the control class, over so many links each way.
+  void on_base(Duration rtt, unsigned hops) {
+    dispatch(*this, [&](auto& cc) { cc.on_base(rtt, hops); });
   }
   void on_ack(std::uint64_t bytes, Duration rtt, bool marked, CcTime at) {
     dispatch(*this, [&](auto& cc) { cc.on_ack(bytes, rtt, marked, at); });

@@ -21,6 +21,7 @@ class FixedWindow {
     least_ = std::min<std::uint64_t>(max_ / kFloor, 2 * std::uint64_t{link.mtu});
   }
   void on_ack(std::uint64_t bytes, Duration, bool, CcTime) { window_ = std::min(max_, window_ + bytes / kGrowth); }
+  void on_base(Duration, unsigned) {}
   void on_ecn(std::uint64_t, CcTime) {}  // ECN means "take another path": the EV set's business
   /// Trimmed packets come back at once and are sent again at once: with a floor of many packets a link could be busy
   /// with nothing but their headers.

@@ -13,6 +13,7 @@ namespace mrc::transport {
 class Nscc {
  public:
   void set_link(const CcLink& link);
+  void on_base(Duration rtt, unsigned hops);
   void on_ack(std::uint64_t bytes, Duration rtt, bool marked, CcTime at);
   void on_ecn(std::uint64_t bytes, CcTime at);
   void on_nack(std::uint64_t bytes, bool last_hop, CcTime at);
@@ -37,6 +38,7 @@ class Nscc {
 
  private:
   void derive();
+  void set_base(std::uint32_t value);
   double scale_a() const;
   double scale_b() const;
   void sample(Duration rtt, std::uint64_t bytes);

@@ -3,9 +3,10 @@
 // are told to shrink (CC_STATE.rcv_cwnd_pen, mrc-protocol §4). O(1) a packet; one small record a connection.
 //
 // Received bytes are counted in epochs. An epoch is as long as it takes to receive enough from everybody, and at least
-// eight times the longest pause between two calls in it: so nothing here needs a clock finer than what the host's poll
-// loop gives. Shares of an epoch are looked at when a connection is heard in the next one, which also sums up what
-// connections far below the fair share (they hardly want more) leave to the others: water filling, a step an epoch.
+// eight times the longest pause between two packets in it: so nothing here needs a clock finer than what the host's
+// poll loop gives. A connection's share of an epoch is looked at when it is heard in the next one.
+// The fair share is searched for, because who sends little may want little or be pushed aside: while the links are full
+// it sinks towards the equal share, while they are not it rises (then the penalised are who could have used them).
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,10 @@ class ReceiverShare {
   /// `line_bps`: all own links of that connection together; 0: nothing is done. `now` never goes back.
   void on_data(Flow& flow, std::uint32_t payload, std::uint64_t line_bps, Tick now) {
     if (line_bps == 0) return;
-    if (epoch_ == 0 || now - started_ > kStale) {
+    // A pause longer than any expected: nobody sent, or the host is coarser than thought. Begin anew.
+    if (epoch_ == 0 || now - last_ > pause_ * kPauses) {
+      pause_ = std::max(pause_ * 4, microseconds(1));
+      ++epoch_;
       begin(now);
       flows_before_ = 0;
     }
@@ -42,7 +46,8 @@ class ReceiverShare {
     if (flow.epoch != epoch_) enter(flow);
     flow.bytes = flow.bytes > UINT32_MAX - bytes ? UINT32_MAX : flow.bytes + bytes;
     total_ += bytes;
-    if (total_ >= kFlowBytes * std::max(flows_, flows_before_) && now - started_ >= longest_ * kPauses) {
+    if (total_ >= kFlowBytes * std::max(flows_, flows_before_) &&
+        now - started_ >= std::max(longest_, pause_) * kPauses) {
       end(line_bps, now);
     }
   }
@@ -54,8 +59,8 @@ class ReceiverShare {
  private:
   static constexpr std::uint64_t kFlowBytes = 32 * 4096;
   static constexpr std::int64_t kPauses = 8;
-  static constexpr Duration kStale = milliseconds(2000);  ///< an epoch this long is about another time
-  static constexpr std::uint32_t kFull = 90;              ///< per cent of the line rate
+  static constexpr std::uint32_t kFull = 96;  ///< per cent of the line rate
+  static constexpr std::uint32_t kTiny = 16;  ///< below this part of the equal share nobody competes
 
   void begin(Tick now) {
     if (++epoch_ == 0) epoch_ = 1;
@@ -63,8 +68,7 @@ class ReceiverShare {
     longest_ = {};
     total_ = 0;
     flows_ = 0;
-    modest_bytes_ = 0;
-    modest_ = 0;
+    contenders_ = 0;
   }
 
   /// First packet of a connection in this epoch: its share of the one before.
@@ -75,10 +79,8 @@ class ReceiverShare {
     flow.penalty = 0;
     flow.restore = false;
     if (was_there && flows_before_ > 1) {
-      if (share < fair_ / 2) {
-        modest_bytes_ += share;
-        ++modest_;
-      } else if (saturated_ && share > fair_ + fair_ / 16) {
+      if (share >= before_ / flows_before_ / kTiny) ++contenders_;
+      if (saturated_ && share > fair_ + fair_ / 16) {
         // A quarter of the excess per window received.
         flow.penalty = static_cast<std::uint8_t>(std::min<std::uint64_t>(127, (share - fair_) * 32 / share));
         flow.penalised = flow.penalised || flow.penalty != 0;
@@ -95,22 +97,22 @@ class ReceiverShare {
     const auto capacity =
         static_cast<std::uint64_t>(static_cast<double>(line_bps) / 8e9 * static_cast<double>((now - started_).ns));
     saturated_ = total_ >= capacity / 100 * kFull;
-    // What those below the fair share of the epoch before used is scaled to this one.
-    const double scale = before_ == 0 ? 1.0 : static_cast<double>(total_) / static_cast<double>(before_);
-    const auto modest =
-        std::min<std::uint64_t>(static_cast<std::uint64_t>(static_cast<double>(modest_bytes_) * scale), total_);
-    fair_ = flows_ > modest_ ? (total_ - modest) / (flows_ - modest_) : total_ / std::max(flows_, 1u);
+    const double equal = 1.0 / std::max(contenders_, 1u);
+    part_ = saturated_ ? part_ + (equal - part_) / 4 : std::min(1.0, part_ * 1.25);
+    fair_ = static_cast<std::uint64_t>(static_cast<double>(total_) * std::max(part_, equal));
     before_ = total_;
     flows_before_ = flows_;
+    pause_ = std::max(longest_, pause_ / 2);
     begin(now);
   }
 
   Tick started_{}, last_{};
   Duration longest_{};  ///< pause between two packets in this epoch
+  Duration pause_{};    ///< … and the longest to be expected
   std::uint64_t total_ = 0, before_ = 0;
   std::uint64_t fair_ = 0;
-  std::uint64_t modest_bytes_ = 0;  ///< of connections below half the fair share, in the epoch before
-  std::uint32_t modest_ = 0;
+  double part_ = 1;               ///< the fair share of the total
+  std::uint32_t contenders_ = 0;  ///< connections that sent more than hardly anything in the epoch before
   std::uint32_t epoch_ = 0;
   std::uint32_t flows_ = 0, flows_before_ = 0;
   bool saturated_ = false;

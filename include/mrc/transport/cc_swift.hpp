@@ -13,6 +13,7 @@ namespace mrc::transport {
 class Swift {
  public:
   void set_link(const CcLink& link);
+  void on_base(Duration rtt, unsigned hops);
   void on_ack(std::uint64_t bytes, Duration rtt, bool marked, CcTime at);
   void on_ecn(std::uint64_t, CcTime) {}
   void on_nack(std::uint64_t bytes, bool last_hop, CcTime at);
@@ -29,6 +30,7 @@ class Swift {
 
  private:
   void derive();
+  void set_base(std::uint32_t value);
   void decrease(double factor, CcTime at);
   void clamp();
 

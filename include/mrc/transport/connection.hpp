@@ -68,13 +68,15 @@ struct PlaneTally {
   std::uint32_t retransmitted = 0, lost = 0, marked = 0, trimmed = 0;
 };
 
-/// An outstanding path probe: of an ASSUMED_BAD EV, or of the MTU.
+inline constexpr std::uint8_t kBaseProbe = 0xff;
+
+/// An outstanding path probe: of an ASSUMED_BAD EV, of the MTU, or of the base round trip.
 struct PathProbe {
   Tick sent{};
   std::uint16_t id = 0;
   std::uint16_t ev = 0;
   std::uint8_t plane = 0;
-  std::uint8_t step = 0;  ///< MTU probe: 1 + index of the size; 0 = EV probe
+  std::uint8_t step = 0;  ///< MTU probe: 1 + index of the size; 0 = EV probe; kBaseProbe
   bool live = false;
 };
 
@@ -97,6 +99,7 @@ struct Connection {
     kSendClose = 64,
     kSendInitAnswer = 128,
     kSendProbeReply = 256,
+    kSendBaseProbe = 512,  ///< round trip of the control class, for congestion control
   };
   enum class Phase : std::uint8_t {
     kFree,
@@ -165,6 +168,7 @@ struct Connection {
   std::uint32_t suspects = 0;
   Cc cc{};
   std::uint32_t cc_planes = 0;      ///< planes that the controller counts on
+  Tick base_probe_next{};           ///< when to measure the base round trip again
   std::uint32_t peer_received = 0;  ///< CC_STATE.rcvd_bytes last seen
   Rtt rtt{};
   Tick high_sent{};  ///< latest send time of anything that was SACKed

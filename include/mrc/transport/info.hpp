@@ -55,6 +55,10 @@ struct ConnectionInfo {
   std::uint32_t lost_packets = 0;  ///< declared lost, waiting to be sent again
   std::uint32_t messages = 0;      ///< writes accepted and not yet completed
   std::uint64_t cwnd = 0;          ///< congestion window
+  std::uint64_t cwnd_max = 0;      ///< what it may grow to
+  CcKind cc = CcKind::kFixed;      ///< the controller; the next four are NSCC's
+  Duration cc_base_rtt{}, cc_target{}, cc_delay{}, cc_average{};
+  std::uint8_t penalty = 0;  ///< what we, as the receiver, demand of the peer (of 128)
   std::uint32_t payload_mtu = 0;
   bool rtt_valid = false;  ///< the next three count
   Duration srtt{}, rtt_var{}, rtt_min{};

@@ -237,6 +237,7 @@ struct Core::State {
 
   // --- signals.cpp
   CcLink cc_link(const Connection& c) const;
+  void signal_base(Connection& c, Duration rtt, Tick sent);
   void signal_sent(Connection& c, std::uint32_t bytes, Tick now);
   void signal_ack(Connection& c, const TxRecord& record, std::uint32_t bytes, Duration rtt, bool marked, Tick now);
   void signal_received(Connection& c, std::uint32_t bytes, Tick now);
