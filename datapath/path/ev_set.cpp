@@ -10,6 +10,7 @@ namespace mrc::path {
 namespace {
 
 constexpr unsigned kIndexBits = 10;
+constexpr std::uint32_t kForgetMark = 8;  // picks until a mark is forgotten, on average
 constexpr std::uint32_t kIndexMask = (1u << kIndexBits) - 1;
 static_assert(EvSet::kMaxSize == 1u << kIndexBits);
 static_assert(kIndexBits <= 12, "only the random bits of an SRv6 EV are free");
@@ -122,8 +123,8 @@ EvSet::Pick EvSet::pick(unsigned plane, Random& random) {
   const unsigned base = plane * stride_;
   Ev* const evs = &evs_[base];
   const unsigned last = walk.cursor;
-  // Ends: the plane has a usable EV, and a SKIP one turns GOOD when passed over. Two rotations and a bit at most.
-  for (;;) {
+  // Ends: the plane has a usable EV, and after a rotation in which all of those were SKIP the next one has to do.
+  for (unsigned met = 0;; ++met) {
     if (walk.left == 0) [[unlikely]]
       redraw(walk, random);
     unsigned at = walk.cursor + walk.stride;
@@ -134,13 +135,21 @@ EvSet::Pick EvSet::pick(unsigned plane, Random& random) {
     Ev& ev = evs[who];
     if (ev.state != EvState::kGood) [[unlikely]] {
       if (ev.state == EvState::kSkip) {
+        if (ev.good_probes != 0 && met <= size) {
+          ev.good_probes = (ev.good_probes - 1u) & 63u;
+          continue;
+        }
         set_state(ev, EvState::kGood);
+        if (met <= size) continue;
+      } else if (!ev.conscripted) {
         continue;
       }
-      if (!ev.conscripted) continue;
     }
     if (at == last && walk.usable > 1) [[unlikely]]
       continue;  // others were passed over between the two
+    // Used without being marked again, by and by its record is forgotten.
+    if (ev.marks != 0 && random.below(kForgetMark) == 0) [[unlikely]]
+      ev.marks = (ev.marks - 1u) & 7u;
     return {ev.value, static_cast<std::uint16_t>(base + who), static_cast<std::uint8_t>(plane)};
   }
 }

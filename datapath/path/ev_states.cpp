@@ -11,6 +11,7 @@ namespace {
 
 constexpr unsigned kMaxAnswers = 64;  // good_probes counts up to the one before
 constexpr unsigned kMaxRelapse = 7;
+constexpr unsigned kMaxMarks = 6;        // 64 rotations
 constexpr unsigned kOwnPath = 1u << 16;  // group numbers of EVs that share their path with nobody
 
 }  // namespace
@@ -244,7 +245,10 @@ bool EvSet::on_lost(std::uint16_t index, Tick now, unsigned strikes) {
 
 void EvSet::on_ecn(std::uint16_t index) {
   Ev* ev = movable(index);
-  if (ev != nullptr && ev->state == EvState::kGood && ev->active) set_state(*ev, EvState::kSkip);
+  if (ev == nullptr || ev->state != EvState::kGood || !ev->active) return;
+  set_state(*ev, EvState::kSkip);
+  ev->good_probes = ((1u << ev->marks) - 1) & 63u;
+  ev->marks = std::min(ev->marks + 1u, kMaxMarks) & 7u;
 }
 
 void EvSet::on_trim(std::uint16_t index) {

@@ -159,6 +159,27 @@ TEST_CASE("SKIP lasts for about one rotation") {
   REQUIRE(f.set.next(~0u, f.random));
 }
 
+TEST_CASE("an EV that is marked again each time it is used is used less and less, and comes back when it is not") {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    Fixture f(seed, 4, 128);
+    const std::uint16_t busy = f.set.next(~0u, f.random)->index;
+    const auto uses = [&](int rotations, bool marked) {
+      unsigned n = 0;
+      for (unsigned i = 0; i < static_cast<unsigned>(rotations) * f.set.active(); ++i) {
+        if (f.set.next(~0u, f.random)->index != busy) continue;
+        ++n;
+        if (marked) f.set.on_ecn(busy);
+      }
+      return n;
+    };
+    INFO("seed " << seed);
+    REQUIRE(uses(100, true) <= 10);
+    REQUIRE(uses(400, true) <= 20);
+    uses(200, false);  // the last SKIP runs out, and the record fades
+    REQUIRE(uses(100, false) >= 95);
+  }
+}
+
 TEST_CASE("a lost EV is out at once and back after enough probe answers") {
   Fixture f(8, 4, 128);
   const Tick now{1000};

@@ -41,7 +41,8 @@ struct Ev {  // 8 bytes
   std::uint32_t conscripted : 1;  ///< ASSUMED_BAD, yet in use to keep the floor
   std::uint32_t active : 1;       ///< has a seat in the walk; else a backup
   std::uint32_t relapse : 3;      ///< how often blamed lately: answers needed double with each
-  std::uint32_t good_probes : 6;  ///< answers in a row while ASSUMED_BAD
+  std::uint32_t good_probes : 6;  ///< answers in a row while ASSUMED_BAD; rotations left to pass over while SKIP
+  std::uint32_t marks : 3;        ///< marked so often of late: each doubles the rotations that the next mark costs
   std::uint32_t strikes : 2;      ///< losses in a row, while more than one is needed
   std::uint32_t seat : 10;        ///< not about this EV: who sits on the seat of this number in its plane
 };
@@ -75,7 +76,8 @@ class EvSet {
                            std::uint32_t up_mask = UINT32_MAX);
 
   // Reports about EVs; all but deny() and permit() leave a DENIED one alone. An index out of range is ignored.
-  void on_ecn(std::uint16_t index);   ///< GOOD → SKIP: passed over once, which takes about one rotation
+  /// GOOD → SKIP: passed over once, which takes about one rotation; 2, 4 … 64 times if it is marked again and again.
+  void on_ecn(std::uint16_t index);
   void on_trim(std::uint16_t index);  ///< the same
   /// A packet was lost: GOOD/SKIP → ASSUMED_BAD, at the `strikes`-th loss without a packet acknowledged in between
   /// (1-4; more than one where packets get lost on all paths alike). True if it turned bad now.
