@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::uint8_t kTries = 3;
 constexpr Duration kProbeTimeoutMin = milliseconds(10);
+// A size may have gone unanswered because queues were full: it is tried again, ever more seldom.
+constexpr Duration kRetryMin = milliseconds(100);
+constexpr std::uint8_t kRetryDoublings = 10;
 
 }  // namespace
 
@@ -55,7 +58,10 @@ void Core::State::mtu_probe_due(ConnId id, Tick now) {
   Connection& c = connections[id];
   if (c.mtu_step == 0) {
     c.mtu_next = kNever;
-    return;
+    if (c.mtu >= c.full_mtu) return;
+    for (TxPlane& plane : c.planes) plane.mtu_step = 0;
+    c.mtu_step = 1;
+    c.mtu_tries = 0;
   }
   if (c.mtu_tries++ >= kTries) {
     c.mtu_tries = 1;
@@ -65,10 +71,7 @@ void Core::State::mtu_probe_due(ConnId id, Tick now) {
     // All sizes were tried. A plane that answered none of them is dead, not narrow: the others decide.
     unsigned step = 0;
     for (unsigned p = 0; p < c.route.planes; ++p) step = std::max<unsigned>(step, c.planes[p].mtu_step);
-    if (step != 0) set_mtu(c, mtu_size(c, step));
-    c.mtu_step = 0;
-    c.mtu_next = kNever;
-    return;
+    return mtu_found(c, step == 0 ? 0 : mtu_size(c, step), now);
   }
   c.mtu_next = now + std::max(kProbeTimeoutMin, rto(c));
   c.mtu_planes = 0;
@@ -76,6 +79,16 @@ void Core::State::mtu_probe_due(ConnId id, Tick now) {
     if (c.planes[p].mtu_step == 0) c.mtu_planes |= static_cast<std::uint8_t>(1u << p);
   }
   want_control(id, Connection::kSendMtuProbe);
+}
+
+/// What was confirmed once stays: later rounds can only find more.
+void Core::State::mtu_found(Connection& c, std::uint32_t mtu, Tick now) {
+  set_mtu(c, std::max(mtu, c.mtu));
+  c.mtu_step = 0;
+  c.mtu_next = kNever;
+  if (c.mtu >= c.full_mtu) return;
+  c.mtu_next = now + kRetryMin * (std::int64_t{1} << c.mtu_retries);
+  c.mtu_retries = static_cast<std::uint8_t>(std::min<unsigned>(c.mtu_retries + 1u, kRetryDoublings));
 }
 
 void Core::State::set_mtu(Connection& c, std::uint32_t mtu) {
@@ -108,9 +121,7 @@ void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick no
       if (c.planes[i].mtu_step == 0 && ((links_up & ~c.denied_planes) >> i & 1) != 0) return;
       worst = std::max<unsigned>(worst, c.planes[i].mtu_step);
     }
-    set_mtu(c, mtu_size(c, worst));
-    c.mtu_step = 0;
-    c.mtu_next = kNever;
+    mtu_found(c, mtu_size(c, worst), now);
     schedule(id, now);
     touch(id);  // larger packets make a larger window
     return;

@@ -51,7 +51,7 @@ void Core::State::new_instance(ConnId id) {
   c.tallies = {};
   c.probes = {};
   c.mtu_next = kNever;
-  c.mtu_step = c.mtu_tries = 0;
+  c.mtu_step = c.mtu_tries = c.mtu_retries = 0;
   c.sack_at = kNever;
   c.unsacked_bytes = 0;
   c.echo_count = c.nak_count = c.reports_left = 0;
@@ -61,6 +61,7 @@ void Core::State::new_instance(ConnId id) {
   c.peer_received = 0;
   c.share = {};
   c.base_probe_next = Tick{};
+  c.base_probes = 0;
   c.planes_heard = c.planes_heard_before = 0;
   c.control_evs_at = Tick{};
   c.silent_since = active;

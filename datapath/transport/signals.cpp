@@ -10,6 +10,8 @@ namespace mrc::transport {
 namespace {
 
 constexpr Duration kBaseProbeInterval = milliseconds(1);
+constexpr Duration kFirstBaseProbes = microseconds(50);  // between the first ones: the least of several counts
+constexpr std::uint8_t kFirstBaseProbeCount = 20;
 
 CcTime at(const Connection& c, Tick now) {
   return {now, c.inflight_bytes};
@@ -106,7 +108,9 @@ void Core::State::signal_batch_end(Connection& c, Tick now) {
   }
   // Data meets queues from the first packet on where others were there before. The control class does not.
   if (c.cc.kind() != CcKind::kFixed && now >= c.base_probe_next && c.inflight_packets != 0 && c.mtu_step == 0) {
-    c.base_probe_next = now + kBaseProbeInterval;
+    const bool first = c.base_probes < kFirstBaseProbeCount;
+    c.base_probes = static_cast<std::uint8_t>(c.base_probes + first);
+    c.base_probe_next = now + (first ? kFirstBaseProbes : kBaseProbeInterval);
     want_control(static_cast<ConnId>(&c - connections.data()), Connection::kSendBaseProbe);
   }
   c.cc.on_batch_end(at(c, now));

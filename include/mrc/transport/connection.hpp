@@ -145,9 +145,10 @@ struct Connection {
   std::uint32_t mtu = 1024;       ///< payload bytes of one packet, of messages begun from now on
   std::uint32_t full_mtu = 1024;  ///< to be confirmed by probes
   std::uint8_t mtu_tries = 0;
-  std::uint8_t mtu_planes = 0;  ///< planes that this round of MTU probes still has to go out on
-  std::uint8_t mtu_step = 0;    ///< 1 + index of the size being probed, 0 = not probing
-  std::uint8_t probe_next = 0;  ///< ring position in `probes`
+  std::uint8_t mtu_retries = 0;  ///< whole searches begun anew
+  std::uint8_t mtu_planes = 0;   ///< planes that this round of MTU probes still has to go out on
+  std::uint8_t mtu_step = 0;     ///< 1 + index of the size being probed, 0 = not probing
+  std::uint8_t probe_next = 0;   ///< ring position in `probes`
   std::uint8_t next_control_plane = 0;
   std::uint8_t denied_planes = 0;  ///< bit p: the denylist leaves no EV of plane p
   std::uint16_t probe_id = 0;
@@ -169,6 +170,7 @@ struct Connection {
   Cc cc{};
   std::uint32_t cc_planes = 0;      ///< planes that the controller counts on
   Tick base_probe_next{};           ///< when to measure the base round trip again
+  std::uint8_t base_probes = 0;     ///< sent so far, saturating
   std::uint32_t peer_received = 0;  ///< CC_STATE.rcvd_bytes last seen
   Rtt rtt{};
   Tick high_sent{};  ///< latest send time of anything that was SACKed

@@ -254,6 +254,7 @@ struct Core::State {
   void on_path_probe_answer(ConnId id, const wire::Packet& p, Tick now);
   void expire_probes(Connection& c, Tick now);
   std::uint32_t mtu_size(const Connection& c, unsigned step) const;  ///< step counts from 1
+  void mtu_found(Connection& c, std::uint32_t mtu, Tick now);
   void set_mtu(Connection& c, std::uint32_t mtu);
   PathProbe& new_probe(Connection& c, Tick now);
 
