@@ -217,6 +217,7 @@ void Bench::run_to(Duration until, Duration total) {
 
 bool Bench::drain(Duration limit) {
   for (const auto& flow : flows_) flow->running = false;
+  if (drained_from_.ns == 0) drained_from_ = now();
   return sim_.run(
       [this] {
         return std::all_of(flows_.begin(), flows_.end(), [](const auto& flow) { return flow->outstanding == 0; });
@@ -249,7 +250,8 @@ double Bench::capacity(double planes) const {
 
 Series Bench::curve(const Flow& flow) const {
   Series s{.label = flow.spec.name};
-  for (std::size_t i = 0; i < flow.bins.size(); ++i) {
+  const auto whole = drained_from_.ns == 0 ? flow.bins.size() : static_cast<std::size_t>(drained_from_.ns / bin_.ns);
+  for (std::size_t i = 0; i < std::min(whole, flow.bins.size()); ++i) {
     s.x.push_back((static_cast<double>(i) + 0.5) * static_cast<double>(bin_.ns) / 1e6);
     s.y.push_back(static_cast<double>(flow.bins[i]) * 8 / static_cast<double>(bin_.ns));
   }

@@ -101,7 +101,7 @@ class Bench {
   Duration longest_gap(const Flow& flow, Duration from, Duration to) const;
   /// Payload bits per second that `planes` planes carry when full of largest packets.
   double capacity(double planes) const;
-  /// Gb/s over ms, for a plot.
+  /// Gb/s over ms until drain(), for a plot.
   Series curve(const Flow& flow) const;
   std::vector<std::unique_ptr<Flow>>& flows() { return flows_; }
 
@@ -125,7 +125,7 @@ class Bench {
   std::vector<std::unique_ptr<Flow>> flows_;
   std::vector<std::unique_ptr<End>> ends_;
   std::uint64_t missing_ = 0;
-  std::int64_t shown_ms_ = 0;
+  Duration drained_from_{};
 };
 
 }  // namespace mrc::experiments

@@ -76,9 +76,8 @@ void incast(const Options& options, Report& report) {
     report.judge(sum >= 0.9 && sum <= 1.01, fmt::format("receiver's line {:.1f} % full", sum * 100), "90-100 %");
     report.judge(drained && bench.errors() == 0, fmt::format("{} errors", bench.errors() + !drained), "0");
     const auto total = bench.sim().clos().totals();
-    report.note(
-        fmt::format("{}: victim's worst ms {:.1f} %, trimmed {}, dropped {}, marked {}", variant.name,
-                    worst * 100, total.trimmed, total.dropped(), total.marked));
+    report.note(fmt::format("{}: victim's worst ms {:.1f} %, trimmed {}, dropped {}, marked {}", variant.name,
+                            worst * 100, total.trimmed, total.dropped(), total.marked));
   }
 }
 
