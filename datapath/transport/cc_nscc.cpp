@@ -210,9 +210,11 @@ void Nscc::on_nack(std::uint64_t bytes, bool, CcTime at) {
   if (!quick_adapt(true, at)) shrink(static_cast<double>(bytes));
 }
 
+/// ours: where full queues trim, a packet that vanished while the queues were short was not in a queue's way.
 void Nscc::on_loss(std::uint64_t bytes, CcTime at) {
-  fast_ = 0;
   if (ignored(bytes)) return;
+  if (trimming_ && delay_ < target_) return;
+  fast_ = 0;
   if (!quick_adapt(true, at)) shrink(static_cast<double>(bytes));
 }
 

@@ -205,11 +205,20 @@ TEST_CASE("mrc-protocol §4: a trimmed packet takes its size off the window") {
 }
 
 TEST_CASE("mrc-protocol §4: a lost packet takes its size off the window, down to one packet") {
-  Established e;
+  Established e(100'000, false);
   e.cc.on_loss(kMtu, {e.now, 90'000});
   REQUIRE(e.cc.window() == 96'000);
   for (int i = 0; i < 100; ++i) e.cc.on_loss(kMtu, {e.now, 90'000});
   REQUIRE(e.cc.window() == kMtu);
+}
+
+TEST_CASE("mrc-protocol §4: where full queues trim, a loss counts as congestion only with delay above the target") {
+  Established e;
+  e.cc.on_loss(kMtu, {e.now, 90'000});
+  REQUIRE(e.cc.window() == 100'000);
+  e.ack(kTarget);
+  e.cc.on_loss(kMtu, {e.now, 90'000});
+  REQUIRE(e.cc.window() == 96'000);
 }
 
 TEST_CASE("mrc-protocol §4: quick_adapt sets cwnd to what was achieved, once per base RTT and target") {
@@ -251,7 +260,7 @@ TEST_CASE("mrc-protocol §4: quick_adapt sets cwnd to what was achieved, once pe
 }
 
 TEST_CASE("mrc-protocol §4: quick_adapt leaves a window alone that was not used") {
-  Established e;
+  Established e(100'000, false);
   const Tick later = e.now + milliseconds(1);
   e.cc.on_sent(kMtu, {later, kMtu});  // alone in flight
   e.cc.on_loss(kMtu, {later + milliseconds(1), 0});
