@@ -80,6 +80,7 @@ std::uint32_t Sim::copy_packet(std::uint32_t index) {
   const Packet& original = packets_[index];
   Packet& copy = packets_[made];
   copy.written = std::min(original.written, original.flight.length);
+  copy.node = original.node;
   copy.plane = original.plane;
   copy.outer = original.outer;
   copy.flight = original.flight;
@@ -152,7 +153,7 @@ void Sim::plan_wake(unsigned index) {
   when = std::max(when, now_ + nanoseconds(1));
   if (when >= node.wake) return;
   node.wake = when;
-  schedule(when, SimEvent::kWake, index, 0);
+  schedule(when, SimEvent::kWake, index);
 }
 
 void Sim::send(unsigned index, const transport::TxPacket& packet) {
@@ -202,8 +203,9 @@ void Sim::launch_direct(Node& node, std::uint32_t slot, const wire::Ipv6Address&
     free_packets_.push_back(slot);
     return;
   }
-  if (transit.copies == 2) schedule(now_ + transit.delay[1], SimEvent::kArrival, *peer, copy_packet(slot));
-  schedule(now_ + transit.delay[0], SimEvent::kArrival, *peer, slot);
+  packet.node = *peer;
+  if (transit.copies == 2) schedule_packet(now_ + transit.delay[1], copy_packet(slot));
+  schedule_packet(now_ + transit.delay[0], slot);
 }
 
 std::uint32_t Sim::node_at(const path::Location& place) const {
@@ -215,11 +217,10 @@ void Sim::moved(std::uint32_t slot, const Step& step) {
     free_packets_.push_back(slot);
     return;
   }
-  const InFlight& flight = packets_[slot].flight;
-  const std::uint32_t node = flight.arriving ? node_at(flight.to) : kNobody;
-  const SimEvent kind = node == kNobody ? SimEvent::kHop : SimEvent::kArrival;
-  if (step.twin) schedule(step.twin_when, kind, node, copy_packet(slot));
-  schedule(step.when, kind, node, slot);
+  Packet& packet = packets_[slot];
+  packet.node = packet.flight.arriving ? node_at(packet.flight.to) : kNowhere;
+  if (step.twin) schedule_packet(step.twin_when, copy_packet(slot));
+  schedule_packet(step.when, slot);
 }
 
 bool Sim::landed(std::uint32_t slot) {
@@ -230,22 +231,23 @@ bool Sim::landed(std::uint32_t slot) {
   return false;
 }
 
-void Sim::arrivals(const Scheduled& first) {
+void Sim::arrivals(std::uint32_t first) {
+  const std::uint32_t index = packets_[first].node;
   std::array<std::uint32_t, kBurst> burst;
   std::size_t count = 0;
-  burst[count] = first.index;
-  count += landed(first.index);
-  while (count < kBurst && !queue_.empty() && queue_.front().when == first.when &&
-         queue_.front().kind() == SimEvent::kArrival && queue_.front().node == first.node) {
-    const std::uint32_t slot = queue_.take().index;
+  burst[count] = first;
+  count += landed(first);
+  while (count < kBurst && !queue_.empty() && queue_.front().when == now_.ns &&
+         queue_.front().kind() == SimEvent::kArrival && packets_[queue_.front().index()].node == index) {
+    const std::uint32_t slot = queue_.take().index();
     burst[count] = slot;
     count += landed(slot);
   }
   if (count == 0) return;
-  Node& node = *nodes_[first.node];
+  Node& node = *nodes_[index];
   if (node.state == NodeState::kRunning) {
-    receive(first.node, {burst.data(), count});
-    service(first.node);
+    receive(index, {burst.data(), count});
+    service(index);
     return;
   }
   for (std::size_t i = 0; i < count; ++i) {

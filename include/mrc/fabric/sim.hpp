@@ -74,8 +74,8 @@ class Sim {
   transport::Core& core(unsigned node);
   const SimNodeCounters& counters(unsigned node) const;
   std::uint64_t trace_hash() const { return hash_; }  ///< over time, place and bytes of all packets delivered so far
-  std::uint64_t events() const { return queue_.sequence(); }  ///< scheduled so far
-  Random& random() { return random_; }                        ///< for the workload, so that it hangs on the seed too
+  std::uint64_t events() const { return queue_.pushed(); }  ///< scheduled so far
+  Random& random() { return random_; }                      ///< for the workload, so that it hangs on the seed too
 
   path::Location location(unsigned node) const;
   /// Inner address of (node, port); the node's IPv4 is 10.0.0.1 + node.
@@ -119,19 +119,28 @@ class Sim {
   void run_until(Tick limit);
 
  private:
+  static constexpr std::uint32_t kNowhere = UINT32_MAX;
   struct Node;
   struct Packet {
     std::byte* bytes = nullptr;  ///< L3; kHeadroom bytes lie before it
     std::uint32_t capacity = 0;
-    std::uint32_t written = 0;  ///< L3 bytes from the start that hold something: all, or the headers only
+    std::uint32_t written = 0;      ///< L3 bytes from the start that hold something: all, or the headers only
+    std::uint32_t node = kNowhere;  ///< where it will arrive with its next event
     std::uint8_t plane = 0;
     bool outer = false;
     InFlight flight{};  ///< its length, position and what happened to it
   };
 
-  void schedule(Tick when, SimEvent kind, std::uint32_t node, std::uint32_t index) {
-    queue_.push(when < now_ ? now_ : when, kind, node, index);
+  struct Action {
+    std::function<void()> run;
+    std::uint32_t node = 0;
+  };
+
+  void schedule(Tick when, SimEvent kind, std::uint32_t index) { queue_.push(when < now_ ? now_ : when, kind, index); }
+  void schedule_packet(Tick when, std::uint32_t packet) {
+    schedule(when, packets_[packet].node == kNowhere ? SimEvent::kHop : SimEvent::kArrival, packet);
   }
+  void prefetch_next() const;
   void start_core(Node& node);
   void refresh_carriers();
   void plan_flap();
@@ -146,7 +155,7 @@ class Sim {
   void moved(std::uint32_t packet, const Step& step);
   std::uint32_t node_at(const path::Location& place) const;
   bool landed(std::uint32_t packet);
-  void arrivals(const Scheduled& first);
+  void arrivals(std::uint32_t first);
   void receive(unsigned node, std::span<const std::uint32_t> packets);
   bool check(Node& node, Packet& packet) const;
   bool icrc_holds(Packet& packet, std::size_t inner) const;
@@ -167,7 +176,7 @@ class Sim {
   std::vector<Packet> packets_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;  ///< of the packets
   std::vector<std::uint32_t> free_packets_;
-  std::vector<std::function<void()>> actions_;
+  std::vector<Action> actions_;
   std::vector<std::uint32_t> free_actions_;
   std::vector<transport::TxPacket> scratch_;
   Tick flap_ = kNever;  ///< the kFlap that is scheduled
