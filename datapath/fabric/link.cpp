@@ -34,11 +34,11 @@ void set_traffic_class(std::span<std::byte> l3, unsigned value) {
   l3[1] = (l3[1] & std::byte{0x0f}) | static_cast<std::byte>(value << 4 & 0xf0);
 }
 
-void flip_bits(std::span<std::byte> bytes, Random& random, Flips* flips) {
+void flip_bits(std::span<std::byte> bytes, std::size_t length, Random& random, Flips* flips) {
   const unsigned count = 1 + random.below(3);
   for (unsigned i = 0; i < count; ++i) {
-    const std::uint32_t at = random.below(static_cast<std::uint32_t>(bytes.size() * 8));
-    bytes[at / 8] ^= static_cast<std::byte>(1u << at % 8);
+    const std::uint32_t at = random.below(static_cast<std::uint32_t>(length * 8));
+    if (at / 8 < bytes.size()) bytes[at / 8] ^= static_cast<std::byte>(1u << at % 8);
     if (flips == nullptr) continue;
     if (flips->count < Flips::kKept) flips->bit[flips->count] = at;
     if (flips->count < UINT8_MAX) ++flips->count;
@@ -234,7 +234,7 @@ DropCause Link::impair(Transit& transit, Random& random, const wire::Dscp& dscp,
   const bool trimmable = code == dscp.trimmable || code == dscp.trimmable_retx;
   if (trimmable && transit.length > kTrimmedL3 && hit(trim_, random)) trim(transit, dscp, last_hop);
   if (hit(corrupt_, random)) {
-    flip_bits(transit.l3.first(transit.length), random, transit.flips);
+    flip_bits(transit.l3, transit.length, random, transit.flips);
     ++counters_.corrupted;
   }
   for (unsigned copy = 0; copy < transit.copies; ++copy) {

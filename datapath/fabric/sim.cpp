@@ -14,8 +14,20 @@
 
 namespace mrc::fabric {
 
+namespace {
+
+std::size_t longest(const SimConfig& config) {
+  return std::max<std::size_t>(config.mtu, 1280) + 256;
+}
+
+}  // namespace
+
 Sim::Sim(const SimConfig& config)
-    : config_(config), random_(config.seed), link_random_(config.seed ^ 0x6c696e6b73), scratch_(16) {
+    : config_(config),
+      random_(config.seed),
+      link_random_(config.seed ^ 0x6c696e6b73),
+      packets_(config.carry_payload ? longest(config) : sizeof(transport::TxPacket::header), longest(config)),
+      scratch_(16) {
   config_.nodes = std::max(config_.nodes, 1u);
   const unsigned t0s = std::max<unsigned>(config_.clos.t0s, 1);
   for (unsigned i = static_cast<unsigned>(config_.places.size()); i < config_.nodes; ++i) {
@@ -30,7 +42,7 @@ Sim::Sim(const SimConfig& config)
   if (config_.clos.nic_to_t0.bps == 0) config_.clos.nic_to_t0.bps = config_.link_bps;
   clos_ = std::make_unique<Clos>(config_.clos);
   config_.clos = clos_->config();
-  by_place_.assign(std::size_t{config_.clos.t0s} * config_.clos.nics, kNowhere);
+  by_place_.assign(std::size_t{config_.clos.t0s} * config_.clos.nics, SimPacket::kNowhere);
   for (unsigned i = 0; i < config_.nodes; ++i) {
     nodes_.push_back(std::make_unique<Node>());
     nodes_[i]->place = config_.places[i];
@@ -189,7 +201,7 @@ void Sim::set_node(unsigned index, NodeState state) {
   const NodeState before = node.state;
   node.state = state;
   if (state == NodeState::kDead) {
-    for (const std::uint32_t packet : node.waiting) free_packets_.push_back(packet);
+    for (const std::uint32_t packet : node.waiting) packets_.drop(packet);
     node.waiting.clear();
   }
   if (state != NodeState::kRunning || before == NodeState::kRunning) return;
@@ -220,14 +232,12 @@ void Sim::service_all() {
   for (unsigned i = 0; i < nodes(); ++i) service(i);
 }
 
-// Packets rest for thousands of events between two of theirs: their bytes are out of the near caches by then.
+// Packets rest for thousands of events between two of theirs: they are out of the near caches by then. The root is the
+// next event, its children the likely ones after it.
 void Sim::prefetch_next() const {
-  if (queue_.empty()) return;
-  const Scheduled& next = queue_.front();
-  if (next.kind() != SimEvent::kHop && next.kind() != SimEvent::kArrival) return;
-  const Packet& packet = packets_[next.index()];
-  __builtin_prefetch(packet.bytes);
-  __builtin_prefetch(packet.bytes + 64);
+  for (const Scheduled& next : queue_.soon()) {
+    if (next.kind() <= SimEvent::kHop) packets_.prefetch(next.index());
+  }
 }
 
 bool Sim::run(const std::function<bool()>& done, Tick limit) {
@@ -246,7 +256,7 @@ bool Sim::run(const std::function<bool()>& done, Tick limit) {
         arrivals(next.index());
         break;
       case SimEvent::kHop:
-        moved(next.index(), clos_->step(packets_[next.index()].flight, l3(packets_[next.index()]), now_));
+        hop(next.index());
         break;
       case SimEvent::kWake:
         if (nodes_[next.index()]->wake != now_) break;  // overtaken by an earlier one

@@ -49,45 +49,6 @@ std::array<std::byte, 4> icrc_of(std::span<std::byte> l3, std::size_t inner) {
 
 }  // namespace
 
-std::uint32_t Sim::take_packet(std::size_t l3_bytes) {
-  const std::size_t usual = std::max<std::size_t>(config_.mtu, 1280) + 256;
-  if (free_packets_.empty()) {
-    constexpr std::size_t kChunk = 64;
-    // A stride that is no multiple of a page: headers of different packets do not share cache sets.
-    const std::size_t stride = (kHeadroom + usual + 63) / 64 * 64 + 64;
-    memory_.push_back(std::make_unique<std::byte[]>(stride * kChunk));
-    for (std::size_t i = kChunk; i-- > 0;) {
-      free_packets_.push_back(static_cast<std::uint32_t>(packets_.size() + kChunk - 1 - i));
-    }
-    for (std::size_t i = 0; i < kChunk; ++i) {
-      packets_.push_back(
-          {.bytes = memory_.back().get() + i * stride + kHeadroom, .capacity = static_cast<std::uint32_t>(usual)});
-    }
-  }
-  const std::uint32_t index = free_packets_.back();
-  free_packets_.pop_back();
-  Packet& packet = packets_[index];
-  if (packet.capacity < l3_bytes) {
-    memory_.push_back(std::make_unique<std::byte[]>(kHeadroom + l3_bytes));
-    packet.bytes = memory_.back().get() + kHeadroom;
-    packet.capacity = static_cast<std::uint32_t>(l3_bytes);
-  }
-  return index;
-}
-
-std::uint32_t Sim::copy_packet(std::uint32_t index) {
-  const std::uint32_t made = take_packet(packets_[index].flight.length);
-  const Packet& original = packets_[index];
-  Packet& copy = packets_[made];
-  copy.written = std::min(original.written, original.flight.length);
-  copy.node = original.node;
-  copy.plane = original.plane;
-  copy.outer = original.outer;
-  copy.flight = original.flight;
-  std::memcpy(copy.bytes, original.bytes, copy.written);
-  return made;
-}
-
 void Sim::service(unsigned index) {
   Node& node = *nodes_[index];
   if (node.state != NodeState::kRunning) return;
@@ -161,8 +122,8 @@ void Sim::send(unsigned index, const transport::TxPacket& packet) {
   Node& node = *nodes_[index];
   const std::span header(packet.header.data(), packet.header_length);
   const std::size_t total = said_length(header);
-  const std::uint32_t slot = take_packet(total);
-  Packet& frame = packets_[slot];
+  const std::uint32_t slot = packets_.take(total);
+  SimPacket& frame = packets_[slot];
   frame.flight = InFlight{};
   frame.flight.length = static_cast<std::uint32_t>(total);
   frame.plane = packet.plane;
@@ -187,24 +148,23 @@ void Sim::send(unsigned index, const transport::TxPacket& packet) {
   if (config_.direct) {
     launch_direct(node, slot, packet.destination);
   } else {
-    const auto bytes = l3(frame);
-    moved(slot, clos_->enter(frame.flight, bytes, {node.place, packet.plane}, now_));
+    moved(slot, clos_->enter(frame.flight, frame.held(), frame.flight.length, {node.place, packet.plane}, now_));
   }
 }
 
 void Sim::launch_direct(Node& node, std::uint32_t slot, const wire::Ipv6Address& destination) {
-  Packet& packet = packets_[slot];
-  Transit transit{.l3 = l3(packet), .length = packet.flight.length, .flips = &packet.flight.flips};
+  SimPacket& packet = packets_[slot];
+  Transit transit{.l3 = packet.held(), .length = packet.flight.length, .flips = &packet.flight.flips};
   node.direct[packet.plane].carry(transit, link_random_, config_.clos.dscp, false, now_);
   packet.flight.length = static_cast<std::uint32_t>(transit.length);
   const auto peer = node_of(destination);
   if (!peer) ++node.counters.tx_nowhere;
   if (!peer || transit.copies == 0) {
-    free_packets_.push_back(slot);
+    packets_.drop(slot);
     return;
   }
   packet.node = *peer;
-  if (transit.copies == 2) schedule_packet(now_ + transit.delay[1], copy_packet(slot));
+  if (transit.copies == 2) schedule_packet(now_ + transit.delay[1], packets_.copy(slot));
   schedule_packet(now_ + transit.delay[0], slot);
 }
 
@@ -212,22 +172,27 @@ std::uint32_t Sim::node_at(const path::Location& place) const {
   return by_place_[std::size_t{place.t0} * config_.clos.nics + place.nic];
 }
 
+void Sim::hop(std::uint32_t slot) {
+  SimPacket& packet = packets_[slot];
+  moved(slot, clos_->step(packet.flight, packet.held(), now_));
+}
+
 void Sim::moved(std::uint32_t slot, const Step& step) {
   if (step.progress != Progress::kMoving) {  // dropped, or delivered to a port where no node is
-    free_packets_.push_back(slot);
+    packets_.drop(slot);
     return;
   }
-  Packet& packet = packets_[slot];
-  packet.node = packet.flight.arriving ? node_at(packet.flight.to) : kNowhere;
-  if (step.twin) schedule_packet(step.twin_when, copy_packet(slot));
+  SimPacket& packet = packets_[slot];
+  packet.node = packet.flight.arriving ? node_at(packet.flight.to) : SimPacket::kNowhere;
+  if (step.twin) schedule_packet(step.twin_when, packets_.copy(slot));
   schedule_packet(step.when, slot);
 }
 
 bool Sim::landed(std::uint32_t slot) {
   if (config_.direct) return true;
-  Packet& packet = packets_[slot];
-  if (clos_->step(packet.flight, l3(packet), now_).progress == Progress::kDelivered) return true;
-  free_packets_.push_back(slot);
+  SimPacket& packet = packets_[slot];
+  if (clos_->step(packet.flight, packet.held(), now_).progress == Progress::kDelivered) return true;
+  packets_.drop(slot);
   return false;
 }
 
@@ -256,12 +221,12 @@ void Sim::arrivals(std::uint32_t first) {
       continue;
     }
     ++(node.state == NodeState::kPaused ? node.counters.rx_ring_full : node.counters.rx_dead);
-    free_packets_.push_back(burst[i]);
+    packets_.drop(burst[i]);
   }
 }
 
-bool Sim::check(Node& node, Packet& packet) const {
-  auto bytes = l3(packet);
+bool Sim::check(Node& node, SimPacket& packet) const {
+  auto bytes = packet.l3();
   if (bytes.size() < kIp) {
     ++node.counters.rx_bad_length;
     return false;
@@ -273,7 +238,7 @@ bool Sim::check(Node& node, Packet& packet) const {
   const std::size_t said = said_length(bytes);
   if (said < bytes.size()) {
     packet.flight.length = static_cast<std::uint32_t>(said);
-    bytes = l3(packet);
+    bytes = packet.l3();
   } else if (said > bytes.size() && !trimmed) {
     ++node.counters.rx_bad_length;
     return false;
@@ -284,33 +249,43 @@ bool Sim::check(Node& node, Packet& packet) const {
   return false;
 }
 
-// Puts the sender's bits back, computes the iCRC that it would have sent, and compares as a driver would.
-bool Sim::icrc_holds(Packet& packet, std::size_t inner) const {
+// Puts the sender's bits back, computes the iCRC that it sent, and compares as a driver would. A flip in a payload that
+// is not there changes the iCRC, too: CRC-32 sees every error of so few bits.
+bool Sim::icrc_holds(SimPacket& packet, std::size_t inner) const {
   const Flips& flips = packet.flight.flips;
   if (flips.count > Flips::kKept || (inner != 0) != packet.outer) return false;
-  const auto bytes = l3(packet);
+  const auto bytes = packet.l3();
+  const auto held = packet.held();
+  std::array<std::byte, wire::kIcrcSize> trailer{};  // which of its bits flipped
+  for (unsigned i = 0; i < flips.count; ++i) {
+    const std::size_t at = flips.bit[i] / 8;
+    if (at >= bytes.size() - wire::kIcrcSize && at < bytes.size()) {
+      trailer[at - (bytes.size() - wire::kIcrcSize)] ^= static_cast<std::byte>(1u << flips.bit[i] % 8);
+    } else if (at >= held.size() && at < bytes.size()) {
+      return false;
+    }
+  }
   const auto flip = [&] {
     for (unsigned i = 0; i < flips.count; ++i) {
       const std::size_t at = flips.bit[i] / 8;
-      if (at >= inner && at < bytes.size()) bytes[at] ^= static_cast<std::byte>(1u << flips.bit[i] % 8);
+      if (at >= inner && at < held.size()) held[at] ^= static_cast<std::byte>(1u << flips.bit[i] % 8);
     }
   };
   flip();
-  const auto sent = icrc_of(bytes, inner);
-  std::copy(sent.begin(), sent.end(), bytes.end() - wire::kIcrcSize);
+  auto sent = icrc_of(bytes, inner);
   flip();
-  const auto expected = icrc_of(bytes, inner);
-  return std::equal(expected.begin(), expected.end(), bytes.end() - wire::kIcrcSize);
+  for (std::size_t i = 0; i < sent.size(); ++i) sent[i] ^= trailer[i];
+  return sent == icrc_of(bytes, inner);
 }
 
 // Four lanes: one would wait for each multiplication before the next.
-void Sim::note(unsigned node, const Packet& packet) {
+void Sim::note(unsigned node, const SimPacket& packet) {
   constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15u;
   std::array<std::uint64_t, 4> lane{hash_ ^ static_cast<std::uint64_t>(now_.ns),
                                     static_cast<std::uint64_t>(node) << 32 | packet.plane, packet.flight.length,
                                     ~hash_};
   const std::byte* at = packet.bytes;
-  std::size_t left = std::min(packet.written, packet.flight.length);
+  std::size_t left = packet.held().size();
   for (; left >= 32; left -= 32, at += 32) {
     std::array<std::uint64_t, 4> word;
     std::memcpy(word.data(), at, 32);
@@ -329,15 +304,15 @@ void Sim::receive(unsigned index, std::span<const std::uint32_t> slots) {
   std::array<transport::RxPacket, kBurst> burst;
   std::size_t count = 0;
   for (const std::uint32_t slot : slots) {
-    Packet& packet = packets_[slot];
+    SimPacket& packet = packets_[slot];
     note(index, packet);
     if (!check(node, packet)) continue;
-    burst[count++] = {l3(packet), packet.plane};
+    burst[count++] = {packet.l3(), packet.plane};
     ++node.counters.rx;
     node.counters.rx_bytes += packet.flight.length;
   }
   if (count != 0) node.core->on_rx({burst.data(), count}, now_);
-  free_packets_.insert(free_packets_.end(), slots.begin(), slots.end());
+  for (const std::uint32_t slot : slots) packets_.drop(slot);
 }
 
 }  // namespace mrc::fabric

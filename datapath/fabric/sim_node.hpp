@@ -15,8 +15,6 @@ namespace mrc::fabric {
 inline constexpr std::uint32_t kFirstIpv4 = 0x0a000001;
 inline constexpr std::uint32_t kEveryNode = UINT32_MAX;
 inline constexpr std::size_t kBurst = 32;
-/// Before the first IPv6 header: the iCRC's leading ones borrow wire::kIcrcPrefix bytes there.
-inline constexpr std::size_t kHeadroom = 16;
 
 struct Sim::Node {
   static constexpr std::size_t kPage = 4096;

@@ -6,11 +6,11 @@
 
 namespace mrc::fabric {
 
-Step Clos::enter(InFlight& flight, std::span<std::byte> l3, const NicPort& from, Tick now) {
+Step Clos::enter(InFlight& flight, std::span<std::byte> l3, std::uint32_t length, const NicPort& from, Tick now) {
   std::size_t link = 0;
   const DropCause cause = admit(l3, from, link);
   flight = InFlight{};
-  flight.length = static_cast<std::uint32_t>(l3.size());
+  flight.length = length;
   flight.plane = from.plane;
   if (cause != DropCause::kNone) return {.drop = cause};
   ++totals_.in_flight;

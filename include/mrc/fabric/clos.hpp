@@ -134,7 +134,11 @@ class Clos {
 
   /// Presents the packet to its NIC's link at `now`, and carries it as far as no queue can matter. `l3` must hold the
   /// same bytes (or a copy of them) at each step; only its first flight.length are the packet.
-  Step enter(InFlight& flight, std::span<std::byte> l3, const NicPort& from, Tick now);
+  Step enter(InFlight& flight, std::span<std::byte> l3, const NicPort& from, Tick now) {
+    return enter(flight, l3, static_cast<std::uint32_t>(l3.size()), from, now);
+  }
+  /// The same for a packet of `length` bytes of which the driver holds only the first: headers without their payload.
+  Step enter(InFlight& flight, std::span<std::byte> l3, std::uint32_t length, const NicPort& from, Tick now);
   /// The packet reaches the end of its link at `now`: delivered, or switched and sent over the next. Down links,
   /// switches and planes take the packets that are on their way, too.
   Step step(InFlight& flight, std::span<std::byte> l3, Tick now);

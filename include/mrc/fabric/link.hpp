@@ -97,7 +97,7 @@ struct Flips {
 
 /// A packet under way. `length` shrinks when it is trimmed; both copies of a duplicated packet have the same bytes.
 struct Transit {
-  std::span<std::byte> l3;
+  std::span<std::byte> l3;  ///< may hold less than `length`: where a simulator carries no payload
   std::size_t length = 0;
   unsigned copies = 1;              ///< 1 or 2
   std::array<Duration, 2> delay{};  ///< since it entered the fabric, per copy

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "mrc/fabric/clos.hpp"
+#include "mrc/fabric/sim_packets.hpp"
 #include "mrc/fabric/sim_queue.hpp"
 #include "mrc/fabric/timeline.hpp"
 #include "mrc/transport/core.hpp"
@@ -119,18 +120,7 @@ class Sim {
   void run_until(Tick limit);
 
  private:
-  static constexpr std::uint32_t kNowhere = UINT32_MAX;
   struct Node;
-  struct Packet {
-    std::byte* bytes = nullptr;  ///< L3; kHeadroom bytes lie before it
-    std::uint32_t capacity = 0;
-    std::uint32_t written = 0;      ///< L3 bytes from the start that hold something: all, or the headers only
-    std::uint32_t node = kNowhere;  ///< where it will arrive with its next event
-    std::uint8_t plane = 0;
-    bool outer = false;
-    InFlight flight{};  ///< its length, position and what happened to it
-  };
-
   struct Action {
     std::function<void()> run;
     std::uint32_t node = 0;
@@ -138,7 +128,7 @@ class Sim {
 
   void schedule(Tick when, SimEvent kind, std::uint32_t index) { queue_.push(when < now_ ? now_ : when, kind, index); }
   void schedule_packet(Tick when, std::uint32_t packet) {
-    schedule(when, packets_[packet].node == kNowhere ? SimEvent::kHop : SimEvent::kArrival, packet);
+    schedule(when, packets_[packet].node == SimPacket::kNowhere ? SimEvent::kHop : SimEvent::kArrival, packet);
   }
   void prefetch_next() const;
   void start_core(Node& node);
@@ -152,17 +142,15 @@ class Sim {
   void plan_wake(unsigned node);
   void send(unsigned node, const transport::TxPacket& packet);
   void launch_direct(Node& node, std::uint32_t packet, const wire::Ipv6Address& destination);
+  void hop(std::uint32_t packet);
   void moved(std::uint32_t packet, const Step& step);
   std::uint32_t node_at(const path::Location& place) const;
   bool landed(std::uint32_t packet);
   void arrivals(std::uint32_t first);
   void receive(unsigned node, std::span<const std::uint32_t> packets);
-  bool check(Node& node, Packet& packet) const;
-  bool icrc_holds(Packet& packet, std::size_t inner) const;
-  void note(unsigned node, const Packet& packet);
-  std::span<std::byte> l3(const Packet& packet) const { return {packet.bytes, packet.flight.length}; }
-  std::uint32_t take_packet(std::size_t l3_bytes);
-  std::uint32_t copy_packet(std::uint32_t packet);
+  bool check(Node& node, SimPacket& packet) const;
+  bool icrc_holds(SimPacket& packet, std::size_t inner) const;
+  void note(unsigned node, const SimPacket& packet);
 
   SimConfig config_;
   Tick now_{};
@@ -173,9 +161,7 @@ class Sim {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::uint32_t> by_place_;  ///< t0 × nics + nic → node
   SimQueue queue_;
-  std::vector<Packet> packets_;
-  std::vector<std::unique_ptr<std::byte[]>> memory_;  ///< of the packets
-  std::vector<std::uint32_t> free_packets_;
+  SimPackets packets_;
   std::vector<Action> actions_;
   std::vector<std::uint32_t> free_actions_;
   std::vector<transport::TxPacket> scratch_;

@@ -3,9 +3,11 @@
 // children share one cache line.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <span>
 #include <vector>
 
 #include "mrc/time.hpp"
@@ -14,7 +16,7 @@ namespace mrc::fabric {
 
 enum class SimEvent : std::uint8_t {
   kArrival,  ///< a packet at a node
-  kHop,      ///< a packet at the end of a link
+  kHop,      ///< a packet at the end of a link; kinds up to here are of packets
   kWake,     ///< of a node
   kAction,
   kFlap,  ///< a NIC's carrier may have changed
@@ -37,6 +39,8 @@ class SimQueue {
   SimQueue() : heap_(kRoot) {}
   bool empty() const { return heap_.size() == kRoot; }
   const Scheduled& front() const { return heap_[kRoot]; }
+  /// The next event and up to four of those that may come after it.
+  std::span<const Scheduled> soon() const { return {heap_.data() + kRoot, std::min<std::size_t>(size(), 5)}; }
   std::size_t size() const { return heap_.size() - kRoot; }
   std::uint64_t pushed() const { return pushed_; }
 
