@@ -148,6 +148,12 @@ void Sim::at_node(Tick when, unsigned node, std::function<void()> action) {
   schedule(when, SimEvent::kAction, slot);
 }
 
+std::size_t Sim::packets_in_flight() const {
+  std::size_t waiting = 0;
+  for (const auto& node : nodes_) waiting += node->waiting.size();
+  return packets_.in_use() - waiting;
+}
+
 bool Sim::carrier(unsigned node, unsigned plane) const {
   if (config_.direct) return !nodes_[node]->direct[plane].down_at(now_);
   return clos_->carrier({nodes_[node]->place, static_cast<std::uint8_t>(plane)}, now_);

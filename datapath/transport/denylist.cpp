@@ -45,7 +45,7 @@ bool Core::set_denylist(std::span<const path::DenyRule> rules, Tick now) {
     Connection& c = s.connections[id];
     if (c.phase == Connection::Phase::kFree || !c.route_known) continue;
     const bool left = s.apply_denylist(c);
-    c.control_evs_at = Tick{};  // drawn anew with the next control packet
+    c.control_evs_at = kLongAgo;  // drawn anew with the next control packet
     if (c.phase != Connection::Phase::kOpen) continue;
     if (!left) s.fail_connection(id, Status::kNoRoute, now);
     s.settle(id, now);

@@ -63,7 +63,7 @@ void Core::State::new_instance(ConnId id) {
   c.base_probe_next = Tick{};
   c.base_probes = 0;
   c.planes_heard = c.planes_heard_before = 0;
-  c.control_evs_at = Tick{};
+  c.control_evs_at = kLongAgo;
   c.silent_since = active;
 }
 

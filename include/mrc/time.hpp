@@ -22,6 +22,8 @@ struct Tick {
 
 /// "No deadline."
 inline constexpr Tick kNever{INT64_MAX};
+/// Before anything that a clock shows, also one that starts at 0; differences to it do not overflow.
+inline constexpr Tick kLongAgo{INT64_MIN / 4};
 
 constexpr Tick operator+(Tick t, Duration d) {
   return {t.ns + d.ns};

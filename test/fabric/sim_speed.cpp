@@ -82,12 +82,13 @@ int main(int argc, char** argv) {
   const double took = cpu_seconds() - before;
   const Totals totals = sim.clos().totals();
   const auto bits = static_cast<double>(nodes) * megabytes * kBlock * 8;
-  fmt::print("{} nodes, {} MB each{}: {} packets, {} events in {:.2f} s: {:.0f} k packets/s, {:.1f} Gb/s a node, "
-             "{} trimmed, {} dropped{}\n",
-             nodes, megabytes, payload ? " with payload" : "", totals.delivered, sim.events(), took,
-             static_cast<double>(totals.delivered) / took / 1e3,
-             bits / static_cast<double>(sim.now().ns - 1'000'000'000) / nodes, totals.trimmed, totals.dropped(),
-             finished ? "" : ", NOT FINISHED");
+  fmt::print(
+      "{} nodes, {} MB each{}: {} packets, {} events in {:.2f} s: {:.0f} k packets/s, {:.1f} Gb/s a node, "
+      "{} trimmed, {} dropped{}\n",
+      nodes, megabytes, payload ? " with payload" : "", totals.delivered, sim.events(), took,
+      static_cast<double>(totals.delivered) / took / 1e3,
+      bits / static_cast<double>(sim.now().ns - 1'000'000'000) / nodes, totals.trimmed, totals.dropped(),
+      finished ? "" : ", NOT FINISHED");
   for (std::size_t i = 0; i < kDropCauses; ++i) {
     if (totals.drops[i] != 0) fmt::print("  {}: {}\n", to_string(static_cast<DropCause>(i)), totals.drops[i]);
   }

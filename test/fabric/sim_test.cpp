@@ -3,8 +3,10 @@
 #include "mrc/fabric/sim.hpp"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
+#include "mrc/fabric/command.hpp"
 #include "support/catch.hpp"
 
 using namespace mrc;
@@ -151,4 +153,125 @@ TEST_CASE("actions at one time run in the order they were given") {
   sim.run_until(Tick{1000});
   REQUIRE(order == std::vector<int>{-1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
   REQUIRE(sim.now() == Tick{1000});
+}
+
+namespace {
+
+SimConfig rated(unsigned nodes, std::uint64_t seed, std::uint64_t bps = 10'000'000'000) {
+  SimConfig config{.nodes = nodes, .seed = seed};
+  config.clos.set_rates(bps, microseconds(10));
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("over queues, from all to all corners: contents, counters and one trace for one seed") {
+  const auto trace = [](std::uint64_t seed) {
+    Ring ring(rated(6, seed), 400'000);
+    Sim& sim = ring.sim;
+    for (const char* command : {"loss 0.5%", "duplicate 1%", "burst 0.5% 3", "reorder 2% 20us", "corrupt 0.2%"}) {
+      REQUIRE(apply_command(sim.clos(), command));
+    }
+    sim.at(sim.now() + microseconds(100),
+           [&] { REQUIRE(apply_command(sim.clos(), "link t0-0 t1-1 plane 2 rate 10%")); });
+    sim.at(sim.now() + microseconds(200), [&] { REQUIRE(apply_command(sim.clos(), "switch t1-2 plane 1 down")); });
+    INFO("seed " << seed);
+    Tick stop = sim.now();
+    while (ring.done + ring.failed < sim.nodes()) {  // in pieces: it holds at any time
+      stop = stop + microseconds(37);
+      sim.run([&] { return ring.done + ring.failed == sim.nodes(); }, stop);
+      const Totals t = sim.clos().totals();
+      REQUIRE(t.offered + t.duplicated == t.delivered + t.dropped() + t.in_flight);
+      REQUIRE(sim.packets_in_flight() == t.in_flight);
+      REQUIRE(stop < Tick{10'000'000'000});
+    }
+    REQUIRE(ring.right());
+    const Totals t = sim.clos().totals();
+    std::uint64_t tx = 0, rx = 0;
+    for (unsigned i = 0; i < sim.nodes(); ++i) {
+      const auto& c = sim.counters(i);
+      tx += c.tx;
+      rx += c.rx + c.rx_bad_icrc + c.rx_bad_length + c.rx_ring_full + c.rx_dead;
+    }
+    REQUIRE(tx == t.offered);
+    REQUIRE(rx == t.delivered);
+    REQUIRE(t.drops[static_cast<std::size_t>(DropCause::kBurst)] > 0);
+    return sim.trace_hash();
+  };
+  REQUIRE(trace(21) == trace(21));
+  REQUIRE(trace(21) != trace(22));
+}
+
+TEST_CASE("without payload the same packets fly at the same times, and corruption is still seen") {
+  const auto run = [](bool payload) {
+    SimConfig config = rated(3, 30);
+    config.carry_payload = payload;
+    Ring ring(config, 500'000);
+    REQUIRE(apply_command(ring.sim.clos(), "corrupt 1% loss 1%"));
+    REQUIRE(ring.finish());
+    REQUIRE(ring.failed == 0);
+    if (payload) REQUIRE(ring.right());
+    std::uint64_t bad = 0;
+    for (unsigned i = 0; i < 3; ++i) bad += ring.sim.counters(i).rx_bad_icrc;
+    REQUIRE(bad > 0);
+    return std::pair(ring.sim.now(), ring.sim.clos().totals().offered);
+  };
+  REQUIRE(run(true) == run(false));
+}
+
+TEST_CASE("a lone sender fills its links, and nothing is trimmed or dropped") {
+  SimConfig config = rated(2, 31);
+  Ring ring(config, 20'000'000);
+  const Tick start = ring.sim.now();
+  REQUIRE(ring.finish());
+  REQUIRE(ring.right());
+  const double seconds_taken = static_cast<double>((ring.sim.now() - start).ns) / 1e9;
+  const double share = 20e6 * 8 / seconds_taken / 40e9;  // both nodes send at once, each way is its own
+  INFO(share);
+  REQUIRE(share > 0.8);  // of the bits on the wire, in payload
+  REQUIRE(share <= 1);
+  REQUIRE(ring.sim.clos().totals().dropped() == 0);
+}
+
+TEST_CASE("a NIC sees its own link flap and sends nothing on it meanwhile; the far end does not know") {
+  SimConfig config = rated(2, 32);
+  Ring ring(config, 20'000'000);
+  Sim& sim = ring.sim;
+  REQUIRE(apply_command(sim.clos(), "port nic0 plane 1 flap 500us 40%"));
+  const Flap flap = sim.clos().link({LinkKind::kNicToT0, 1, 0, 0})->flap();
+  std::uint64_t wrong = 0, near = 0, far = 0;
+  sim.on_transmit([&](unsigned node, const transport::TxPacket& packet) {
+    if (packet.plane != 1) return;
+    const bool down = flap.down_at(sim.now());
+    wrong += node == 0 && down;
+    near += node == 0;
+    far += node == 1 && down;
+  });
+  REQUIRE(ring.finish());
+  REQUIRE(ring.right());
+  REQUIRE(wrong == 0);
+  REQUIRE(near > 0);
+  REQUIRE(far > 0);
+}
+
+TEST_CASE("a timeline plays against the simulator's clock; one that does not fit is refused as a whole") {
+  Sim sim(rated(2, 33));
+  sim.run_until(Tick{1000});
+  Timeline timeline;
+  timeline.add(milliseconds(2), "plane 1 up");
+  timeline.add(milliseconds(1), "plane 1 down");
+  REQUIRE(sim.play(timeline));
+  sim.run_until(Tick{1'000'999});
+  REQUIRE_FALSE(sim.clos().plane_down(1));
+  sim.run_until(Tick{1'001'000});
+  REQUIRE(sim.clos().plane_down(1));
+  sim.run_until(Tick{2'001'000});
+  REQUIRE_FALSE(sim.clos().plane_down(1));
+  timeline.add(milliseconds(5), "plane 9 down", 17);
+  const auto refused = sim.play(timeline);
+  REQUIRE_FALSE(refused);
+  REQUIRE(refused.error().text.find("line 17") != std::string::npos);
+  sim.run_until(Tick{3'001'000});
+  sim.run_until(Tick{3'500'000});
+  REQUIRE_FALSE(sim.clos().plane_down(1));
 }

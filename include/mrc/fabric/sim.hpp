@@ -98,6 +98,9 @@ class Sim {
     on_transmit_ = std::move(tap);
   }
 
+  /// Of the Clos, or on direct links: sent and not yet handed to a node, lost or waiting in a paused node's ring.
+  std::size_t packets_in_flight() const;
+
   /// Runs `action` at `when` (not before now). It may do anything; carriers are looked at and all nodes run after it.
   void at(Tick when, std::function<void()> action);
   /// The same for an action that touches one node's core only: cheaper among many nodes.

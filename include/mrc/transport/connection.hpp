@@ -222,7 +222,7 @@ struct Connection {
   ReceiverShare::Flow share{};
   std::uint8_t planes_heard = 0, planes_heard_before = 0;
   std::uint32_t sacks_sent = 0;
-  Tick control_evs_at{};
+  Tick control_evs_at = kLongAgo;  ///< when control_ev was drawn in each plane
 };
 
 }  // namespace mrc::transport
