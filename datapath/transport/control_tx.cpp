@@ -19,6 +19,9 @@ constexpr Duration kRefreshMin = microseconds(100);
 bool Core::State::control_path(Connection& c, std::uint32_t room, Tick now, std::uint32_t& ev, std::uint8_t& plane) {
   std::uint32_t usable = room & plane_mask(c.route) & ~std::uint32_t{c.denied_planes};
   if (usable == 0) return false;
+  // Not into ports that the peer said are down, and by a plane that loses packets only where there is no other.
+  if ((usable & planes_there(c)) != 0) usable &= planes_there(c);
+  if ((usable & planes_for(c)) != 0) usable &= planes_for(c);
   // Who only receives has no RTT, and learns of dead paths by nothing but what does not arrive.
   if (c.control_evs_at == Tick{} ||
       now - c.control_evs_at >= std::max(c.rtt.valid() ? c.rtt.srtt() : kRefreshMin, kRefreshMin)) {
@@ -88,9 +91,22 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
   const auto clear = [&](std::uint16_t flag) { c.control &= static_cast<std::uint16_t>(~flag); };
 
   // Path probes choose their own path.
+  if ((c.control & Flag::kSendPlaneProbe) != 0) {
+    const std::uint32_t planes = c.health.probes_due & room & links_up;
+    c.health.probes_due &= static_cast<std::uint8_t>(planes & (planes - 1));
+    if (c.health.probes_due == 0) clear(Flag::kSendPlaneProbe);
+    if (planes != 0) {
+      const auto plane = static_cast<std::uint8_t>(std::countr_zero(planes));
+      PathProbe& probe = new_probe(c, now);
+      probe.plane = plane;
+      probe.step = kPlaneProbe;
+      path_probe(c, probe, c.evs.draw(plane, random), 0, out);
+      return Sent::kPacket;
+    }
+  }
   if ((c.control & Flag::kSendEvProbe) != 0 && c.peer_knows_us) {
     expire_probes(c, now);
-    const auto pick = c.evs.due_probe(now, random, links_up & plane_mask(c.route));
+    const auto pick = c.evs.due_probe(now, random, planes_there(c));
     if (pick && !(room >> pick->plane & 1)) {
       clear(Flag::kSendEvProbe);  // its turn comes again
       schedule(id, now);
@@ -153,6 +169,21 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
       ++counters.tx_ack;
       return Sent::kPacket;
     }
+  }
+  if ((c.control & Flag::kSendPortStatus) != 0) {
+    clear(Flag::kSendPortStatus);
+    // The first one twice, on two planes.
+    if (c.health.tries == 1) {
+      ++c.health.tries;
+      c.control |= Flag::kSendPortStatus;
+    }
+    wire::Packet p = packet_to(c, wire::Opcode::kEndpointRequest, wire::kEndpointQpn);
+    port_status(c, p);
+    p.erth.ev = ev;
+    finish(c.route, p, ev, plane, 0, true, out);
+    ++counters.tx_endpoint;
+    ++counters.port_status_sent;
+    return Sent::kPacket;
   }
   if ((c.control & (Flag::kSendProbeReply | Flag::kSendSack)) != 0) {
     const bool reply = (c.control & Flag::kSendProbeReply) != 0 || c.probe_reporting;

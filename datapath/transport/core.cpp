@@ -194,17 +194,7 @@ void Core::set_plane_up(unsigned plane, bool up, Tick now) {
   const std::uint32_t bit = 1u << plane;
   if (((s.links_up & bit) != 0) == up) return;
   s.links_up ^= bit;
-  for (ConnId id = 0; id < s.connections.size(); ++id) {
-    Connection& c = s.connections[id];
-    if (c.phase != Connection::Phase::kOpen) continue;
-    // What is in flight there will hardly arrive, and no EV is to blame for our own link.
-    if (!up) {
-      while (c.planes[plane].head != kNone) s.declare_lost(id, c.planes[plane].head, false, now);
-    }
-    // What the budget paid for went with the link, and no timer runs while nothing is in flight.
-    if (c.silence_budget != kNone) c.silence_budget = std::max<std::uint32_t>(4, 2u * c.route.planes);
-    s.settle(id, now);
-  }
+  s.link_changed(plane, up, now);
 }
 
 void Core::on_rx(std::span<const RxPacket> burst, Tick now) {
@@ -246,6 +236,9 @@ std::size_t Core::poll_tx(std::span<TxPacket> out, std::span<std::uint16_t> plan
     if (sent == Sent::kNoRoom) break;
     s.replies.pop();
     if (sent == Sent::kPacket) account();
+  }
+  while (!full() && s.loop.due != 0) {
+    if (s.send_loop(out[n], room) == Sent::kPacket) account();
   }
   while (!full() && !s.nacks.empty()) {
     const Sent sent = s.send_nack(out[n], room, now);
@@ -289,12 +282,13 @@ std::size_t Core::poll_tx(std::span<TxPacket> out, std::span<std::uint16_t> plan
 }
 
 Tick Core::next_deadline() const {
-  return state_->timers.next();
+  return std::min(state_->timers.next(), state_->loop.next);
 }
 
 void Core::on_deadline(Tick now) {
   State& s = *state_;
   s.enter(now);
+  if (s.loop.next <= now) s.loop_due(now);
   while (s.timers.next() <= now) {
     const ConnId id = s.timers.top();
     s.expire(id, now);
@@ -328,7 +322,7 @@ std::size_t Core::poll_events(std::span<Event> out) {
 
 bool Core::tx_pending() const {
   const State& s = *state_;
-  return !s.replies.empty() || !s.nacks.empty() || !s.control.empty() || !s.data.empty();
+  return s.loop.due != 0 || !s.replies.empty() || !s.nacks.empty() || !s.control.empty() || !s.data.empty();
 }
 
 bool Core::idle() const {

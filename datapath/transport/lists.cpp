@@ -99,7 +99,7 @@ Tick Core::State::deadline(const Connection& c, Tick now) const {
   Tick at = std::min(c.sack_at, std::min(c.close_next, c.close_until));
   if (c.init_active) at = std::min(at, c.init_next);
   if (c.phase != Connection::Phase::kOpen || !c.peer_knows_us) return at;
-  at = std::min(at, c.mtu_next);
+  at = std::min({at, c.mtu_next, c.health.tell_next, c.health.probe_next});
   Tick loss = kNever;
   if (c.inflight_packets != 0) loss = loss_deadline(c);
   if (c.suspects != 0) {
@@ -138,6 +138,8 @@ void Core::State::expire(ConnId id, Tick now) {
   if (c.close_next <= now || c.close_until <= now) close_due(id, now);
   if (c.phase != Connection::Phase::kOpen || !c.peer_knows_us) return;
   if (c.mtu_next <= now) mtu_probe_due(id, now);
+  if (c.health.tell_next <= now) tell_ports_again(id, now);
+  if (c.health.probe_next <= now) plane_probes_due(id, now);
   const Tick probe = c.evs.next_probe();
   if (probe <= now && probe < c.last_activity + seconds(1)) want_control(id, Connection::kSendEvProbe);
   if (in_grace(now)) return;

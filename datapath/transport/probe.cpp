@@ -13,6 +13,7 @@ constexpr Duration kProbeTimeoutMin = milliseconds(10);
 // A size may have gone unanswered because queues were full: it is tried again, ever more seldom.
 constexpr Duration kRetryMin = milliseconds(100);
 constexpr std::uint8_t kRetryDoublings = 10;
+constexpr Duration kPlaneProbeLost = milliseconds(2);
 
 }  // namespace
 
@@ -38,6 +39,7 @@ void Core::State::start_mtu_probes(ConnId id, Tick now) {
 PathProbe& Core::State::new_probe(Connection& c, Tick now) {
   PathProbe& probe = c.probes[c.probe_next++ % c.probes.size()];
   if (probe.live && probe.step == 0) c.evs.on_probe_lost(probe.ev);
+  if (probe.live && probe.step == kPlaneProbe) c.health.answers[probe.plane] = 0;
   probe = PathProbe{};
   probe.sent = now;
   probe.id = c.probe_id++;
@@ -47,6 +49,11 @@ PathProbe& Core::State::new_probe(Connection& c, Tick now) {
 
 void Core::State::expire_probes(Connection& c, Tick now) {
   for (PathProbe& probe : c.probes) {
+    if (probe.live && probe.step == kPlaneProbe &&
+        now - probe.sent >= std::max(kPlaneProbeLost, c.rtt.srtt() * 4)) {
+      probe.live = false;
+      c.health.answers[probe.plane] = 0;
+    }
     if (!probe.live || probe.step != 0 || now - probe.sent < std::max(kProbeTimeoutMin, rto(c))) continue;
     probe.live = false;
     c.evs.on_probe_lost(probe.ev);
@@ -104,6 +111,7 @@ void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick no
     probe.live = false;
     heard(c, probe.plane);
     if (probe.step == kBaseProbe) return signal_base(c, now - probe.sent, probe.sent);
+    if (probe.step == kPlaneProbe) return plane_probe_result(id, probe.plane, true, now);
     if (probe.step == 0) {
       const auto index = c.evs.find(p.eeth.echoed_ev);
       if (!index || *index != probe.ev) return;

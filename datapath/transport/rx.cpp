@@ -9,11 +9,18 @@ namespace {
 
 constexpr std::uint8_t kReportsAtOnce = 4;  // SACKs that one threshold may cause; the rest follows after sack_delay
 
+constexpr Duration kPortDownGuard = milliseconds(10);
+
 }  // namespace
 
 void Core::State::heard(Connection& c, std::uint8_t plane) {
   c.silent_since = active;
-  c.planes_heard |= static_cast<std::uint8_t>(1u << (plane & 7));
+  const auto bit = static_cast<std::uint8_t>(1u << (plane & 7));
+  c.planes_heard |= bit;
+  // What set out before its port went down has long arrived.
+  if (c.health.peer_down & bit && last_call - c.health.peer_told_at > kPortDownGuard) {
+    c.health.peer_down &= static_cast<std::uint8_t>(~bit);
+  }
 }
 
 /// Source-routed, an EV names the same cables both ways: what came on it just now shows a way back that works.
@@ -163,7 +170,10 @@ void Core::State::on_endpoint_packet(const wire::Packet& p, const RxPacket& raw,
         return on_init(ep, p, raw.plane, now);
       case wire::EndpointOp::kClose:
         return on_close(ep, p, now);
+      case wire::EndpointOp::kPortStatus:
+        return on_port_status(ep, p, now);
       case wire::EndpointOp::kEvProbe: {
+        if (on_loop(ep, p, raw.plane % path::kMaxPlanes, now)) return;
         const ConnId id = find_connection(ep, p.inner.source);
         if (id == kNoId || !connections[id].peer_known || connections[id].peer_qpn != p.erth.source_qpn) {
           ++counters.rx_no_connection;
@@ -179,7 +189,7 @@ void Core::State::on_endpoint_packet(const wire::Packet& p, const RxPacket& raw,
         return;
       }
       default:
-        return;  // port status: the peer's loss of a link shows in our own path states
+        return;
     }
   }
   if (p.bth.opcode != wire::Opcode::kEndpointResponse || ep == kNoId) {
@@ -193,6 +203,8 @@ void Core::State::on_endpoint_packet(const wire::Packet& p, const RxPacket& raw,
       return on_close_answer(ep, p);
     case wire::EndpointOp::kNoEndpoint:
       return on_no_endpoint(ep, p, now);
+    case wire::EndpointOp::kPortStatus:
+      return on_port_status_answer(ep, p);
     case wire::EndpointOp::kEvProbe: {
       const ConnId id = find_connection(ep, p.inner.source);
       if (id != kNoId && connections[id].phase == Connection::Phase::kOpen) on_path_probe_answer(id, p, now);

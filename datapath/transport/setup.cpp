@@ -38,6 +38,7 @@ void Core::State::new_instance(ConnId id) {
   c.inflight_bytes = 0;
   c.inflight_packets = 0;
   c.balance.clear_inflight();
+  c.health = PlaneHealth{};
   c.since_ack_request = 0;
   c.rtt = Rtt{};
   c.high_sent = c.last_sent = c.last_progress = c.tail_probe_sent = Tick{};
@@ -289,6 +290,7 @@ void Core::State::peer_knows(ConnId id, Tick now) {
     ++counters.connects;
     push_event(id, EventKind::kConnected, Status::kOk);
   }
+  if ((links_up & plane_mask(c.route)) != plane_mask(c.route) || loop.lossy != 0) tell_ports(id, now);
   start_mtu_probes(id, now);
   touch(id);
 }
@@ -339,7 +341,7 @@ void Core::State::fail_connection(ConnId id, Status status, Tick) {
   c.qpn = 0;
   c.peer_known = c.peer_knows_us = c.announced = false;
   c.init_active = false;
-  c.init_next = c.sack_at = c.mtu_next = kNever;
+  c.init_next = c.sack_at = c.mtu_next = c.health.tell_next = c.health.probe_next = kNever;
   c.control = 0;
 }
 

@@ -129,6 +129,7 @@ TEST_CASE("planes are used in proportion to what they deliver, and all recover")
       if (rates[p] < 1.0) RC_ASSERT(m.balance.in_trouble(p));
       if (rates[p] >= 2.0) RC_ASSERT(!m.balance.in_trouble(p));
     }
+    m.limit = 1000;
     for (auto& r : m.rate) r = 2.0;
     m.run(2000);
     for (unsigned p = 0; p < planes; ++p) RC_ASSERT(m.balance.weight(p) == PlaneBalance::kOne);

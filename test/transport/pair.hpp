@@ -323,15 +323,15 @@ struct Net {
     for (const auto b : bytes) trace = (trace ^ static_cast<std::uint8_t>(b)) * 0x100000001b3u;
     trace = (trace ^ static_cast<std::uint64_t>(now.ns)) * 0x100000001b3u;
     ++sent_frames;
-    unsigned to = UINT32_MAX;
-    for (auto& other : nodes) {
-      if (other->inner == p.destination) to = other->index;
-    }
-    if (to == UINT32_MAX) return;
     wire::Packet parsed;
     const wire::ParseError error = wire::parse(bytes, config.core.wire, parsed);
     INFO("sent packet: " << wire::to_string(error));
     REQUIRE(error == wire::ParseError::kNone);
+    unsigned to = UINT32_MAX;  // (a loop-back probe comes back from the T0)
+    for (auto& other : nodes) {
+      if (other->inner == parsed.inner.destination) to = other->index;
+    }
+    if (to == UINT32_MAX) return;
     REQUIRE(bytes.size() <= config.mtu);
     // The header that the core patches together is the one that the writer writes.
     std::array<std::byte, wire::kMaxHeaders> again{};

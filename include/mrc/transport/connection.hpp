@@ -69,14 +69,15 @@ struct PlaneTally {
 };
 
 inline constexpr std::uint8_t kBaseProbe = 0xff;
+inline constexpr std::uint8_t kPlaneProbe = 0xfe;
 
-/// An outstanding path probe: of an ASSUMED_BAD EV, of the MTU, or of the base round trip.
+/// An outstanding path probe: of an ASSUMED_BAD EV, of a plane that is shunned, of the MTU, or of the base round trip.
 struct PathProbe {
   Tick sent{};
   std::uint16_t id = 0;
   std::uint16_t ev = 0;
   std::uint8_t plane = 0;
-  std::uint8_t step = 0;  ///< MTU probe: 1 + index of the size; 0 = EV probe; kBaseProbe
+  std::uint8_t step = 0;  ///< MTU probe: 1 + index of the size; 0 = EV probe; kBaseProbe, kPlaneProbe
   bool live = false;
 };
 
@@ -86,6 +87,24 @@ struct Echo {
   std::uint32_t ev = 0;
   bool marked = false;
   bool duplicate = false;
+};
+
+/// What is known of the planes between us and this peer, as masks; and port status both ways (port_status.cpp).
+struct PlaneHealth {
+  std::uint8_t peer_down = 0;   ///< the peer says that its port is down
+  std::uint8_t peer_lossy = 0;  ///< … is up, but loses packets between its NIC and its T0
+  std::uint8_t shunned = 0;     ///< loses packets on all its paths, seen from here
+  std::uint8_t probes_due = 0;  ///< shunned ones to be probed now
+  bool peer_told = false;       ///< `peer_version` holds
+  std::uint8_t tries = 0;       ///< of telling the peer
+  std::uint32_t version = 0;    ///< of our port status, 24 bits
+  std::uint32_t peer_version = 0;
+  Tick peer_told_at{};
+  Tick tell_next = kNever;                                ///< kNever: answered, or nothing to tell
+  Tick probe_next = kNever;                               ///< of shunned planes
+  Tick back_at{};                                         ///< when a plane was last taken back into use
+  std::array<std::uint16_t, path::kMaxPlanes> answers{};  ///< probes answered in a row
+  std::array<std::uint8_t, path::kMaxPlanes> relapses{};
 };
 
 struct Connection {
@@ -100,6 +119,8 @@ struct Connection {
     kSendInitAnswer = 128,
     kSendProbeReply = 256,
     kSendBaseProbe = 512,  ///< round trip of the control class, for congestion control
+    kSendPlaneProbe = 0x4000,
+    kSendPortStatus = 0x8000,
   };
   enum class Phase : std::uint8_t {
     kFree,
@@ -142,6 +163,7 @@ struct Connection {
   path::Route route{};
   path::EvSet evs{};
   path::PlaneBalance balance{};
+  PlaneHealth health{};
   std::uint32_t mtu = 1024;       ///< payload bytes of one packet, of messages begun from now on
   std::uint32_t full_mtu = 1024;  ///< to be confirmed by probes
   std::uint8_t mtu_tries = 0;

@@ -47,6 +47,15 @@ struct Config {
   wire::Params wire{};
   path::EvParams ev{};
   path::BalanceParams balance{};
+  /// A plane that loses packets on all its paths: probes of it, and answers in a row until it is used again (doubling
+  /// with each relapse within a second, four times at most).
+  Duration plane_probe_interval = microseconds(500);
+  std::uint16_t plane_probe_answers = 128;
+  /// Loop-back probes to our own T0s, each plane: while it is to be found out whose end is bad, and while ours is.
+  bool loopback_probes = true;
+  Duration loopback_test_interval = nanoseconds(62500);
+  Duration loopback_interval = microseconds(250);
+  std::uint16_t loopback_answers = 256;
   std::uint32_t window = 1024;     ///< send window and advertised MPR, packets (power of two, 128..4096)
   std::uint64_t window_bytes = 0;  ///< limit of the congestion window, 0 = window × payload MTU
   std::uint64_t link_bps = 0;      ///< rate of one plane's port, bits per second; 0 = not declared (FI_MRC_LINK_RATE, or what the ports declare)
@@ -174,7 +183,11 @@ struct Counters {
   std::uint64_t rx_no_connection = 0;  ///< QPN unknown, or source/incarnation do not match it
   std::uint64_t rx_refused = 0;        ///< version/authenticator
   std::array<std::uint64_t, static_cast<std::size_t>(wire::ParseError::kCount)> rx_malformed{};
-  std::uint64_t ev_replaced = 0;  ///< seats of bad EVs that backups took
+  std::uint64_t plane_suspected = 0;  ///< a connection found that a plane loses packets on all its paths
+  std::uint64_t plane_degraded = 0;   ///< a NIC-T0 link of our own was found to lose packets
+  std::uint64_t port_status_sent = 0, port_status_received = 0;
+  std::uint64_t loopback_probes = 0, loopback_lost = 0;  ///< to our own T0s
+  std::uint64_t ev_replaced = 0;                         ///< seats of bad EVs that backups took
   std::uint64_t rto = 0, spurious = 0, ev_blamed = 0, ev_restored = 0, connects = 0, accepts = 0, peers_dead = 0;
   std::uint64_t tx_bytes = 0, rx_bytes = 0;  ///< payload bytes of first transmissions / of placed packets
   std::array<std::uint64_t, path::kMaxPlanes> tx_plane{}, rx_plane{};              ///< packets of any kind per plane

@@ -41,6 +41,25 @@ struct Endpoint {
   bool closed = false;
 };
 
+/// Loop-back probes to our own T0s: whether it is our end of a plane that loses packets (loopback_probe.cpp).
+struct LoopCheck {
+  struct Plane {
+    std::uint64_t pending = 0;  ///< of the latest 64 probes: not answered
+    std::uint32_t next = 0;     ///< number of the next one
+    std::uint16_t answered = 0, lost = 0, streak = 0, needed = 0;
+    Tick healed_at{};
+  };
+  path::Route route{};
+  wire::Ipv6Address via{};  ///< whom the route led to, for the driver's next hop
+  EpId ep = kNoId;
+  std::uint32_t nonce = 0;
+  std::uint32_t testing = 0;  ///< planes under suspicion: all planes are probed, to compare
+  std::uint32_t lossy = 0;    ///< planes found to lose packets: probed until they have healed
+  std::uint32_t due = 0;      ///< planes with a probe to be sent now
+  Tick next = kNever;
+  std::array<Plane, path::kMaxPlanes> planes{};
+};
+
 /// An answer that belongs to no connection's state.
 struct Reply {
   EpId ep = kNoId;
@@ -91,6 +110,8 @@ class Ring {
 };
 
 struct Core::State {
+  enum class Sent : std::uint8_t { kPacket, kNothing, kNoRoom };
+
   State(const Config& c, const Limits& l, std::uint64_t seed) : config(c), limits(l), random(seed) {}
 
   Config config;
@@ -101,6 +122,7 @@ struct Core::State {
   std::uint64_t hash_key = 0;
   std::uint32_t index_bits = 0;
   std::uint32_t links_up = UINT32_MAX;  ///< bit p: plane p's link is up
+  LoopCheck loop;
   std::span<path::DenyRule> deny_storage;
   std::uint32_t deny_count = 0;
   std::span<const path::DenyRule> denylist() const { return deny_storage.first(deny_count); }
@@ -232,8 +254,32 @@ struct Core::State {
   void drop_suspects(Connection& c);
 
   // --- plane_health.cpp
-  std::uint32_t planes_for(const Connection& c) const;  ///< that may carry its data
+  std::uint32_t planes_for(const Connection& c) const;    ///< that may carry its data
+  std::uint32_t planes_there(const Connection& c) const;  ///< up at both ends, as far as we know
+  bool plane_sound(const Connection& c, unsigned plane) const;
   void judge_planes(ConnId id, Tick now);
+  void shun_plane(ConnId id, unsigned plane, Tick now);
+  void take_back_plane(ConnId id, unsigned plane, Tick now);
+  void drop_plane(ConnId id, unsigned plane);
+  void excuse_plane(Connection& c, unsigned plane);
+  void plane_probes_due(ConnId id, Tick now);
+  void plane_probe_result(ConnId id, unsigned plane, bool answered, Tick now);
+
+  // --- port_status.cpp
+  void tell_ports(ConnId id, Tick now);
+  void tell_ports_again(ConnId id, Tick now);
+  void port_status(Connection& c, wire::Packet& p) const;
+  void on_port_status(EpId ep, const wire::Packet& p, Tick now);
+  void on_port_status_answer(EpId ep, const wire::Packet& p);
+  void link_changed(unsigned plane, bool up, Tick now);
+
+  // --- loopback_probe.cpp
+  void check_own_end(const Connection& c, std::uint32_t planes, Tick now);
+  void loop_due(Tick now);
+  Sent send_loop(TxPacket& out, std::uint32_t room);
+  bool on_loop(EpId ep, const wire::Packet& p, unsigned plane, Tick now);
+  void judge_loop(Tick now);
+  void own_plane_lossy(unsigned plane, bool lossy, Tick now);
 
   // --- signals.cpp
   CcLink cc_link(const Connection& c) const;
@@ -261,7 +307,6 @@ struct Core::State {
   // --- tx.cpp
   bool window_open(const Connection& c) const;
   bool has_data(const Connection& c) const;
-  enum class Sent : std::uint8_t { kPacket, kNothing, kNoRoom };
   Sent send_data(ConnId id, TxPacket& out, std::uint32_t room, Tick now);
   wire::Packet packet_to(const Connection& c, wire::Opcode op, std::uint32_t qpn) const;
   void make_template(Connection& c) const;
