@@ -41,7 +41,9 @@ bool same(const EngineConfig& a, const EngineConfig& b) {
          a.icrc == b.icrc && a.service_thread == b.service_thread && a.transport.window == b.transport.window;
 }
 
-Result<std::unique_ptr<Attachment>> attach(const EngineConfig& config) {
+}  // namespace
+
+Result<std::unique_ptr<Attachment>> open_attachment(const EngineConfig& config) {
   if (!config.ports.empty()) return OwnPorts::open(config);
   if (!config.config_file.empty()) {
     auto file = load_config(config.config_file);
@@ -50,8 +52,6 @@ Result<std::unique_ptr<Attachment>> attach(const EngineConfig& config) {
   }
   return SwitchPorts::open(config);
 }
-
-}  // namespace
 
 Result<std::shared_ptr<Engine>> Engine::acquire(const EngineConfig& config) {
   Singleton& one = singleton();
@@ -65,7 +65,7 @@ Result<std::shared_ptr<Engine>> Engine::acquire(const EngineConfig& config) {
     }
     return std::shared_ptr<Engine>(one.engine);
   }
-  auto attachment = attach(config);
+  auto attachment = open_attachment(config);
   if (!attachment) return tl::unexpected(attachment.error());
   EngineParts parts;
   parts.config = config;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@
 #include "mrc/wire/icrc.hpp"
 
 namespace mrc::engine {
+
+struct EngineConfig;
 
 /// Route::hop, as the engine reads it.
 enum Hop : std::uint32_t {
@@ -93,5 +96,8 @@ class Attachment {
   /// What a forked child has to close, lest it keep this process's claims and connections alive.
   virtual std::vector<int> private_fds() const { return {}; }
 };
+
+/// Own ports where the configuration names some, else mrc-switch. Starts DPDK.
+Result<std::unique_ptr<Attachment>> open_attachment(const EngineConfig& config);
 
 }  // namespace mrc::engine
