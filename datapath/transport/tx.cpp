@@ -112,8 +112,8 @@ void Core::State::emit_data(ConnId id, std::uint64_t seq, const path::EvSet::Pic
   const bool first = record.packet == 0;
   const bool last = record.packet + 1 == m.packets;
   c.since_ack_request += std::max(length, 1024u);
-  const bool ask =
-      c.since_ack_request >= config.sack_bytes || (last && c.queue.empty() && c.urgent.empty() && c.tx.lost() == 0);
+  const bool ask = c.since_ack_request >= std::min<std::uint64_t>(config.sack_bytes, c.cc.window() / 4) ||
+                   (last && c.queue.empty() && c.urgent.empty() && c.tx.lost() == 0);
   if (ask) c.since_ack_request = 0;
 
   using wire::Opcode;
