@@ -342,6 +342,7 @@ class Client final : public SwitchClient {
     info_.fabric = w.fabric;
     info_.srv6 = w.srv6 != 0;
     info_.memory_only = w.memory_only != 0;
+    info_.link_bps = std::uint64_t{w.link_mbps} * 1000000;
     info_.mtu = w.mtu;
     info_.ring_log2 = w.ring_log2;
     info_.planes_up = w.planes_up;

@@ -10,73 +10,10 @@
 #include "mrc/control/protocol.hpp"
 #include "mrc/control/runtime.hpp"
 #include "mrc/random.hpp"
-#include "process.hpp"
-#include "support/catch.hpp"
+#include "switch_fixture.hpp"
 
 using namespace mrc;
-using test::Process;
-using Json = nlohmann::json;
-
-namespace {
-
-constexpr const char* kHost = "10.99.0.1";
-
-std::string program(const char* variable) {
-  const char* value = ::getenv(variable);
-  if (value == nullptr) FAIL(variable << " is not set: run through meson test");
-  return value;
-}
-
-/// A switch on a socket of its own.
-struct Switch {
-  test::Folder folder;
-  std::string socket = folder.path() + "/s.sock";
-  std::unique_ptr<Process> process;
-
-  explicit Switch(std::vector<std::string> more = {}) { start(std::move(more)); }
-  void start(std::vector<std::string> more) {
-    std::vector<std::string> argv{program("MRC_SWITCH"), "--socket", socket, "--log", folder.path() + "/log"};
-    argv.insert(argv.end(), more.begin(), more.end());
-    process = std::make_unique<Process>(argv);
-    const Tick deadline = control::monotonic_now() + seconds(10);
-    while (!control::connect_socket(socket)) {
-      REQUIRE(control::monotonic_now() < deadline);
-      ::usleep(5000);
-    }
-  }
-  Json stats() const {
-    auto text = control::request(socket, "stats");
-    REQUIRE(text);
-    return Json::parse(*text);
-  }
-  std::string ctl(const std::string& words) const {
-    auto text = control::request(socket, words);
-    return text ? *text : "error: " + text.error().text;
-  }
-};
-
-struct Peer : Process {
-  Peer(const std::string& socket, const std::string& name, const char* host = kHost)
-      : Process({program("MRC_SWITCH_PEER"), socket, host, name}) {
-    hello = hear();
-    INFO(hello);
-    REQUIRE(hello.starts_with("attached"));
-  }
-  std::string hello;
-};
-
-int value_of(const std::string& line, const std::string& key) {
-  const auto at = line.find(key + "=");
-  return at == std::string::npos ? -1 : std::stoi(line.substr(at + key.size() + 1));
-}
-
-std::uint64_t drops(const Json& stats, const char* set, const char* cause) {
-  std::uint64_t sum = 0;
-  for (const auto& plane : stats["plane_counters"]) sum += plane[set].value(cause, std::uint64_t{0});
-  return sum;
-}
-
-}  // namespace
+using namespace mrc::test;
 
 TEST_CASE("packets cross every plane and uplink, shifted, with their contents") {
   Switch fabric;
@@ -251,8 +188,8 @@ TEST_CASE("impairments at start and at run time, planes and links that go down")
   CHECK(b.hear() == "received good=120 bad=0 duplicates=0 ways=12 least=10");
   CHECK(fabric.ctl("plane 9 down").starts_with("error: this fabric has no plane 9"));
   CHECK(fabric.ctl("link 0 0 99 down").starts_with("error: this fabric has no link"));
-  CHECK(fabric.ctl("impair loss 7").starts_with("error: '7' is no probability"));
-  CHECK(fabric.ctl("dance").starts_with("error: 'dance' is no command"));
+  CHECK(fabric.ctl("impair loss 7").starts_with("error: '7' is no chance"));
+  CHECK(fabric.ctl("dance").starts_with("error: 'dance' is no action"));
 }
 
 TEST_CASE("sleeping processes wake each other, and idle ones take no CPU") {

@@ -71,6 +71,11 @@ void Server::on_hello(Connection& connection, const control::Message& message) {
   }
   connection.member = member->slot;
   local_.insert(member->ipv4);
+  if (!had_client_ && !options_.timeline.empty()) {  // checked at start; from here on it has something to happen to
+    if (auto started = start_timeline(options_.timeline, control::monotonic_now()); !started) {
+      log("{}", started.error().text);
+    }
+  }
   had_client_ = true;
   log("{} (pid {}) attached at T0 {} NIC {}", member->name, member->pid, member->location.t0, member->location.nic);
   welcome(connection, message.sequence, *member);
@@ -119,7 +124,8 @@ void Server::welcome(Connection& connection, std::uint32_t sequence, Member& mem
   body.pid = static_cast<std::uint32_t>(::getpid());
   body.locator = forwarder_.clos().config().locator;
   body.mtu = options_.mtu;
-  body.planes_up = forwarder_.planes_up();
+  body.planes_up = member.carriers = forwarder_.carriers(member, control::monotonic_now());
+  body.link_mbps = static_cast<std::uint32_t>(options_.rate / 1000000);
   body.t0 = member.location.t0;
   body.nic = member.location.nic;
   body.uplinks = forwarder_.clos().config().t1s;
@@ -249,15 +255,18 @@ void Server::close(std::uint64_t id) {
   if (forwarder_.member_count() == 0) alone_since_ = control::monotonic_now();
 }
 
-void Server::tell_plane(unsigned plane, bool up) {
-  broadcast(control::encode(Type::kPlane, 0, control::PlaneBody{static_cast<std::uint8_t>(plane), up, {}}), 0);
-}
-
-void Server::tell_carrier(const fabric::NicPort& port, bool up) {
+void Server::tell_carriers(Tick now) {
   for (auto& [id, connection] : connections_) {
-    const Member* member = forwarder_.member(connection->member);
-    if (member == nullptr || !(member->location == port.nic)) continue;
-    queue(*connection, control::encode(Type::kPlane, 0, control::PlaneBody{port.plane, up, {}}));
+    Member* member = forwarder_.member(connection->member);
+    if (member == nullptr) continue;
+    const std::uint32_t carriers = forwarder_.carriers(*member, now);
+    for (unsigned plane = 0; plane < forwarder_.planes(); ++plane) {
+      const std::uint8_t up = carriers >> plane & 1;
+      if (up == (member->carriers >> plane & 1)) continue;
+      queue(*connection,
+            control::encode(Type::kPlane, 0, control::PlaneBody{static_cast<std::uint8_t>(plane), up, {}}));
+    }
+    member->carriers = carriers;
   }
 }
 

@@ -1,150 +1,146 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The words of `mrc-switch ctl`: settings of the running fabric, and reports.
+// The words of `mrc-switch ctl`: reports of its own, and the fabric's command language (mrc/fabric/command.hpp) for
+// everything that can be changed, now or by a timeline.
 #include <errno.h>
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
+#include <algorithm>
 #include <sstream>
 
 #include "log.hpp"
+#include "mrc/fabric/command.hpp"
 #include "server.hpp"
 
 namespace mrc::soft {
 namespace {
 
-constexpr const char* kUsage =
-    "want: stats | list | plane P up|down | t0 P N up|down | t1 P N up|down | link P T0 T1 up|down | "
-    "nic P T0 N up|down | impair [plane P] loss|dup|reorder|corrupt|ecn|trim PROBABILITY … delay TIME … | "
-    "impair [plane P] clear";
-
 using Words = std::vector<std::string>;
 
-std::optional<unsigned> number(const std::string& text) {
-  unsigned value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+constexpr const char* kReports = "reports are stats, list, status [--all] [--json], timeline FILE and timeline stop";
+
+fabric::CommandRules rules(const Options& options) {
+  return {.may_corrupt = options.may_corrupt,
+          .why_not_corrupt =
+              "this switch told its clients that its memory corrupts nothing, so they send no iCRC; start it "
+              "with --corrupt 0 to be able to corrupt later"};
 }
 
-tl::unexpected<Error> no_such(const std::string& what) {
-  return fail(ENOENT, fmt::format("this fabric has no {}", what));
+Words split(const std::string& text) {
+  Words words;
+  std::istringstream stream(text);
+  for (std::string word; stream >> word && words.size() < 64;) words.push_back(word);
+  return words;
 }
 
-/// Sets one field of an impairment from "name value".
-Result<void> set_field(fabric::Impairment& out, const std::string& name, const std::string& value, bool may_corrupt) {
-  if (name == "delay") {
-    auto delay = parse_duration(value);
-    if (!delay) return tl::make_unexpected(delay.error());
-    out.delay = *delay;
-    return {};
-  }
-  double* const field = name == "loss"      ? &out.loss
-                        : name == "dup"     ? &out.duplicate
-                        : name == "reorder" ? &out.reorder
-                        : name == "corrupt" ? &out.corrupt
-                        : name == "ecn"     ? &out.ecn
-                        : name == "trim"    ? &out.trim
-                                            : nullptr;
-  if (field == nullptr) return fail(EINVAL, fmt::format("'{}' is nothing that can be impaired; {}", name, kUsage));
-  double probability = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), probability);
-  if (error != std::errc{} || end != value.data() + value.size() || !(probability >= 0 && probability <= 1)) {
-    return fail(EINVAL, fmt::format("'{}' is no probability (0 to 1)", value));
-  }
-  if (name == "corrupt" && probability > 0 && !may_corrupt) {
-    return fail(EPERM,
-                "this switch told its clients that its memory corrupts nothing, so they send no iCRC; start it with "
-                "--corrupt 0 to be able to corrupt later");
-  }
-  *field = probability;
-  return {};
-}
-
-Result<std::string> impair(Server& server, const Words& words) {
-  Forwarder& forwarder = server.forwarder();
-  std::size_t at = 1;
-  std::optional<unsigned> plane;
-  if (words.size() > 2 && words[1] == "plane") {
-    plane = number(words[2]);
-    if (!plane || *plane >= forwarder.planes()) return no_such("plane " + words[2]);
-    at = 3;
-  }
-  fabric::Impairment impairment = plane ? forwarder.plane_impairment(*plane) : forwarder.global_impairment();
-  if (at >= words.size()) return fail(EINVAL, kUsage);
-  for (; at < words.size(); at += 2) {
-    if (words[at] == "clear") {
-      impairment = fabric::Impairment{.reorder_delay = server.options().impairment.reorder_delay};
-      --at;
-      continue;
-    }
-    if (at + 1 >= words.size()) return fail(EINVAL, fmt::format("'{}' wants a value", words[at]));
-    if (auto set = set_field(impairment, words[at], words[at + 1], server.options().may_corrupt); !set) {
-      return tl::make_unexpected(set.error());
+Result<std::string> report_status(const Server& server, const Words& words) {
+  bool all = false, json = false;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "--all") {
+      all = true;
+    } else if (words[i] == "--json") {
+      json = true;
+    } else {
+      return fail(EINVAL, fmt::format("status knows --all and --json, not '{}'", words[i].substr(0, 32)));
     }
   }
-  if (plane) {
-    forwarder.set_plane(*plane, impairment);
-  } else {
-    forwarder.set_global(impairment);
-  }
-  return "ok\n";
+  const Tick now = control::monotonic_now();
+  return json ? server.status_json(now) : server.status_table(now, all);
 }
 
-/// "plane P", "t0 P N", "t1 P N", "link P T0 T1", "nic P T0 N", then up or down.
-Result<std::string> set_up(Server& server, const Words& words) {
-  Forwarder& forwarder = server.forwarder();
-  fabric::Clos& clos = forwarder.clos();
-  const std::string& what = words[0];
-  const std::size_t numbers = what == "plane" ? 1 : what == "t0" || what == "t1" ? 2 : 3;
-  if (words.size() != numbers + 2 || (words.back() != "up" && words.back() != "down")) return fail(EINVAL, kUsage);
-  std::array<unsigned, 3> n{};
-  for (std::size_t i = 0; i < numbers; ++i) {
-    const auto value = number(words[i + 1]);
-    if (!value || *value > 1023) return fail(EINVAL, fmt::format("'{}' is no index", words[i + 1]));
-    n[i] = *value;
+Result<std::string> run_timeline(Server& server, const std::string& text) {
+  const auto at = text.find_first_not_of(" \t", text.find("timeline") + 8);
+  if (at == std::string::npos) return fail(EINVAL, "timeline wants a file, or stop");
+  const std::string file = text.substr(at, text.find_last_not_of(" \t\r\n") + 1 - at);
+  if (file == "stop") {
+    server.stop_timeline();
+    return "ok\n";
   }
-  const bool down = words.back() == "down";
-  const auto plane = static_cast<std::uint8_t>(n[0]);
-  const auto a = static_cast<std::uint16_t>(n[1]), b = static_cast<std::uint16_t>(n[2]);
-  if (n[0] >= forwarder.planes()) return no_such("plane " + words[1]);
-  bool done = false;
-  if (what == "plane") {
-    done = clos.set_plane_down(plane, down);
-    if (done) server.tell_plane(plane, !down);
-  } else if (forwarder.uplinks() != nullptr) {
-    return fail(ENOTSUP, "with uplinks the fabric is real: only planes can be taken down here");
-  } else if (what == "link") {
-    done = clos.set_cable_down({fabric::LinkKind::kT0ToT1, plane, a, b}, down);
-  } else if (what == "nic") {
-    done = clos.set_cable_down({fabric::LinkKind::kNicToT0, plane, a, b}, down);
-    if (done) server.tell_carrier({{a, b}, plane}, !down);
-  } else {
-    done = clos.set_switch_down({what == "t0" ? path::UsidKind::kT0 : path::UsidKind::kT1, plane, a}, down);
-    if (done && what == "t0") {
-      for (std::uint16_t nic = 0; nic < clos.config().nics; ++nic) server.tell_carrier({{a, nic}, plane}, !down);
-    }
+  if (auto started = server.start_timeline(file, control::monotonic_now()); !started) {
+    return tl::make_unexpected(started.error());
   }
-  if (!done) return no_such(fmt::format("{} with these indices", what));
   return "ok\n";
 }
 
 }  // namespace
 
+// With uplinks the fabric is real: what there is here is one impaired link per plane.
+Result<void> Server::refuse_with_uplinks(const std::string& text) const {
+  const auto plan = fabric::check_command(forwarder_.clos(), text, rules(options_));
+  if (!plan) return tl::make_unexpected(plan.error());
+  const Words words = split(text);
+  if (plan->links.empty() && plan->switches.empty() && std::ranges::find(words, "rate") == words.end()) return {};
+  return fail(ENOTSUP, "with uplinks the fabric is real: only planes can be taken down or impaired here");
+}
+
+Result<void> Server::apply(const std::string& text, Tick now) {
+  if (forwarder_.uplinks() != nullptr) {
+    if (auto possible = refuse_with_uplinks(text); !possible) return possible;
+  }
+  if (auto applied = fabric::apply_command(forwarder_.clos(), text, rules(options_)); !applied) {
+    return tl::make_unexpected(applied.error());
+  }
+  forwarder_.settings_changed();
+  tell_carriers(now);
+  plan_next_event(now);
+  return {};
+}
+
+Result<fabric::Timeline> Server::load_timeline(const std::string& path) const {
+  auto timeline = fabric::Timeline::load(path);
+  if (!timeline) return timeline;
+  for (const auto& event : timeline->events()) {
+    const auto fits = fabric::check_command(forwarder_.clos(), event.command, rules(options_));
+    if (!fits) {
+      return fail(fits.error().code, fmt::format("{}, line {}: {}", path, event.line, fits.error().text));
+    }
+  }
+  return timeline;
+}
+
+Result<void> Server::check_timeline() const {
+  if (options_.timeline.empty()) return {};
+  const auto timeline = load_timeline(options_.timeline);
+  return timeline ? Result<void>{} : tl::make_unexpected(timeline.error());
+}
+
+Result<void> Server::start_timeline(const std::string& path, Tick now) {
+  auto timeline = load_timeline(path);
+  if (!timeline) return tl::make_unexpected(timeline.error());
+  timeline_ = std::move(*timeline);
+  timeline_name_ = path;
+  timeline_.start(now);
+  log("timeline {}: {} commands", path, timeline_.events().size());
+  plan_next_event(now);
+  return {};
+}
+
+void Server::tick(Tick now) {
+  while (const auto* event = timeline_.next(now)) {
+    const auto applied = apply(event->command, now);
+    log("timeline: {}{}", event->command, applied ? "" : ": " + applied.error().text);
+  }
+  tell_carriers(now);
+  plan_next_event(now);
+}
+
+void Server::plan_next_event(Tick now) {
+  next_event_ = std::min(timeline_.next_due(), forwarder_.uplinks() ? kNever : forwarder_.clos().next_flap(now));
+}
+
 Result<std::string> run_command(Server& server, const std::string& text) {
-  Words words;
-  std::istringstream stream(text);
-  for (std::string word; stream >> word && words.size() < 64;) words.push_back(word);
-  if (words.empty()) return fail(EINVAL, kUsage);
+  const Words words = split(text);
+  if (words.empty()) return fail(EINVAL, fmt::format("no command; {}", kReports));
   if (words[0] == "stats" && words.size() == 1) return server.stats_json();
   if (words[0] == "list" && words.size() == 1) return server.list_json();
-  Result<std::string> result = fail(EINVAL, fmt::format("'{}' is no command; {}", words[0].substr(0, 32), kUsage));
-  if (words[0] == "impair") result = impair(server, words);
-  for (const char* what : {"plane", "t0", "t1", "link", "nic"}) {
-    if (words[0] == what) result = set_up(server, words);
+  if (words[0] == "status") return report_status(server, words);
+  if (words[0] == "timeline") return run_timeline(server, text);
+  if (auto applied = server.apply(text, control::monotonic_now()); !applied) {
+    Error error = applied.error();
+    if (error.text.find("is no action") != std::string::npos) error.text += fmt::format("; {}", kReports);
+    return tl::make_unexpected(std::move(error));
   }
-  if (result) log("ctl: {}", text);
-  return result;
+  log("ctl: {}", text);
+  return "ok\n";
 }
 
 }  // namespace mrc::soft

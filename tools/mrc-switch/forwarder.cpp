@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kEthernet = 14;
 constexpr std::size_t kIpv6 = 40;
-constexpr std::uint32_t kHeldFrames = 8192;
+constexpr std::uint32_t kHeldFrames = 16384;
 /// DPDK's port limit is a constant of its build: RTE_MAX_ETHPORTS, 32 in Debian's.
 constexpr std::uint16_t kMaxPorts = 32;
 
@@ -40,6 +40,11 @@ fabric::ClosConfig clos_config(const Options& options) {
   config.t1s = static_cast<std::uint16_t>(options.t1s);
   config.nics = kMaxPorts;
   config.seed = options.seed;
+  config.link_delay = options.link_delay;
+  config.base_rtt = options.base_rtt;
+  if (options.rate != 0 || options.t1_rate != 0) {
+    config.set_rates(options.rate, options.t1_rate != 0 ? options.t1_rate : options.rate, options.base_rtt);
+  }
   return config;
 }
 
@@ -75,12 +80,14 @@ Member::~Member() {
 Forwarder::Forwarder(const Options& options, std::unique_ptr<Uplinks> uplinks)
     : options_(options),
       clos_(clos_config(options)),
-      global_(options.impairment),
       uplinks_(std::move(uplinks)),
       random_(options.seed),
       store_(kHeldFrames, options.mtu + kEthernet),
-      delayed_(kHeldFrames) {
-  set_global(options.impairment);
+      delayed_(kHeldFrames),
+      events_(kHeldFrames) {
+  landed_.reserve(kBurst);
+  clos_.set_global(options.impairment);
+  settings_changed();
   const std::size_t room = (kMaxPorts - (uplinks_ ? uplinks_->planes() : 0)) / options.planes;
   members_.resize(options.max_clients == 0 ? room : std::min<std::size_t>(room, options.max_clients));
   generations_.resize(members_.size());
@@ -157,6 +164,7 @@ Drop Forwarder::fabric_drop(unsigned plane, fabric::DropCause why) {
 }
 
 Drop Forwarder::through_clos(Member& from, unsigned plane, std::span<std::byte> frame, Tick now) {
+  if (clos_.rated()) return hop_by_hop(from, plane, frame, now);
   const auto out = clos_.forward(frame.subspan(kEthernet), {from.location, static_cast<std::uint8_t>(plane)}, now);
   if (out.count == 0) return fabric_drop(plane, out.drop);
   Drop worst = Drop::kNone;
@@ -210,24 +218,20 @@ Drop Forwarder::deliver(Member& to, unsigned plane, std::span<const std::byte> f
   return Drop::kNone;
 }
 
-void Forwarder::set_global(const fabric::Impairment& impairment) {
-  global_ = impairment;
-  clos_.set_global(impairment);
+void Forwarder::settings_changed() {
+  if (clos_.rated()) flights_.resize(kHeldFrames);
   for (unsigned plane = 0; plane < options_.planes; ++plane) {
-    links_[plane].set(fabric::combine(global_, plane_impairments_[plane]));
+    links_[plane].set(fabric::combine(clos_.global_impairment(), *clos_.plane_impairment(plane)));
   }
 }
 
-bool Forwarder::set_plane(unsigned plane, const fabric::Impairment& impairment) {
-  if (!clos_.set_plane(plane, impairment)) return false;
-  plane_impairments_[plane] = impairment;
-  links_[plane].set(fabric::combine(global_, impairment));
-  return true;
-}
-
-std::uint32_t Forwarder::planes_up() const {
+std::uint32_t Forwarder::carriers(const Member& member, Tick now) const {
   std::uint32_t mask = 0;
-  for (unsigned plane = 0; plane < options_.planes; ++plane) mask |= plane_up(plane) ? 1u << plane : 0;
+  for (unsigned plane = 0; plane < options_.planes; ++plane) {
+    const bool up =
+        uplinks_ ? plane_up(plane) : clos_.carrier({member.location, static_cast<std::uint8_t>(plane)}, now);
+    mask |= up ? 1u << plane : 0;
+  }
   return mask;
 }
 
@@ -236,6 +240,7 @@ bool Forwarder::poll_member(Member& member, Tick now) {
   std::array<port::RxFrame, kBurst> frames;
   for (unsigned plane = 0; plane < member.outputs.size(); ++plane) {
     Output& input = member.outputs[plane];
+    if (clos_.rated() && port_busy(member, plane, now)) continue;
     const std::size_t n = input.port->receive(frames);
     if (n == 0) continue;
     any = true;
@@ -274,6 +279,8 @@ bool Forwarder::poll_uplinks(Tick now) {
 
 bool Forwarder::pass(Tick now) {
   bool any = release_delayed(now);
+  if (events_.size() != 0) any |= advance(now);
+  ports_free_ = kNever;
   for (auto& member : members_) {
     if (member) any |= poll_member(*member, now);
   }
@@ -284,7 +291,7 @@ bool Forwarder::pass(Tick now) {
 }
 
 Tick Forwarder::next_due(Tick now) const {
-  const Tick delayed = delayed_.next();
+  const Tick delayed = std::min({delayed_.next(), events_.next(), ports_free_});
   return waiting_.empty() ? delayed : std::min(delayed, now + microseconds(200));
 }
 

@@ -2,6 +2,8 @@
 // The packet path: takes bursts from every member's ports (and the uplinks), checks who sent them, finds their way,
 // rolls the dice, and sends them on. Frames are copied once, ring to ring; a full ring makes frames wait in a bounded
 // queue (marked CE where it grows long), as in a switch.
+// Where links have rates, frames go hop by hop instead (rated.cpp): a heap of events takes each of them from link to
+// link at the times that the fabric says, so that queues, marks, trims and cuts are those of the moment.
 #pragma once
 
 #include <memory>
@@ -27,12 +29,10 @@ class Forwarder {
   const PlaneCounters& counters(unsigned plane) const { return counters_[plane]; }
   unsigned planes() const { return options_.planes; }
   bool plane_up(unsigned plane) const { return !clos_.plane_down(plane); }
-  std::uint32_t planes_up() const;
-  /// Of all packets, Clos or not.
-  void set_global(const fabric::Impairment& impairment);
-  bool set_plane(unsigned plane, const fabric::Impairment& impairment);
-  const fabric::Impairment& global_impairment() const { return global_; }
-  const fabric::Impairment& plane_impairment(unsigned plane) const { return plane_impairments_[plane]; }
+  /// The planes on which a member has carrier: a bit each.
+  std::uint32_t carriers(const Member& member, Tick now) const;
+  /// After changes of clos(): with uplinks its settings for fabric and planes count for the real ports, too.
+  void settings_changed();
   Uplinks* uplinks() { return uplinks_.get(); }
 
   // --- members ------------------------------------------------------------------------------------------------------
@@ -42,6 +42,7 @@ class Forwarder {
   Member* member(std::uint32_t slot) { return slot < members_.size() ? members_[slot].get() : nullptr; }
   const std::vector<std::unique_ptr<Member>>& members() const { return members_; }
   std::size_t member_count() const { return count_; }
+  bool somebody_at(path::Location place) const { return places_.contains(std::uint32_t{place.t0} << 16 | place.nic); }
 
   // --- endpoints ----------------------------------------------------------------------------------------------------
   Member* owner(EndpointKey key);
@@ -49,6 +50,7 @@ class Forwarder {
   void unbind(EndpointKey key);
 
   std::uint32_t frames_held() const { return store_.in_use(); }
+  std::size_t frames_flying() const { return events_.size(); }
 
  private:
   struct Headers {
@@ -65,6 +67,12 @@ class Forwarder {
   Drop from_member(Member& member, unsigned plane, std::span<std::byte> frame, Tick now);
   Drop from_uplink(unsigned plane, std::span<std::byte> frame, Tick now);
   Drop through_clos(Member& from, unsigned plane, std::span<std::byte> frame, Tick now);
+  Drop hop_by_hop(Member& from, unsigned plane, std::span<std::byte> frame, Tick now);
+  bool advance(Tick now);
+  bool keep_flying(std::uint32_t frame, const fabric::Step& step);
+  void land(std::uint32_t frame);
+  void flush_landed();
+  bool port_busy(const Member& member, unsigned plane, Tick now);
   /// Uplink mode has no Clos, only one impaired link per plane. Gives the copies and their delays.
   Drop through_link(unsigned plane, std::span<std::byte>& frame, fabric::Transit& transit);
   Drop deliver(Member& to, unsigned plane, std::span<const std::byte> frame, Duration delay, Tick now);
@@ -83,13 +91,15 @@ class Forwarder {
   Options options_;
   fabric::Clos clos_;
   std::array<fabric::Link, control::kMaxControlPlanes> links_;  ///< uplink mode
-  fabric::Impairment global_;
-  std::array<fabric::Impairment, control::kMaxControlPlanes> plane_impairments_{};
   std::array<PlaneCounters, control::kMaxControlPlanes> counters_{};
   std::unique_ptr<Uplinks> uplinks_;
   Random random_;
   FrameStore store_;
   DelayQueue delayed_;
+  DelayQueue events_;                      ///< frames on a link that has a rate, or behind one
+  std::vector<fabric::InFlight> flights_;  ///< by index of the store
+  std::vector<std::uint32_t> landed_;      ///< staged, and not yet flushed
+  Tick ports_free_ = kNever;               ///< when the first of the ports that were too busy may send again
   std::vector<std::unique_ptr<Member>> members_;
   std::vector<std::uint32_t> generations_;
   std::unordered_map<std::uint32_t, std::uint32_t> places_;  ///< location → slot

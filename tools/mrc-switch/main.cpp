@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 
 #include "log.hpp"
 #include "mrc/control/client.hpp"
@@ -46,8 +47,10 @@ void run(const soft::Options& options, soft::Forwarder& forwarder, soft::Server&
   if (auto* uplinks = forwarder.uplinks()) {
     for (unsigned p = 0; p < uplinks->planes(); ++p) uplink_wakes &= uplinks->output(p).port->wake_fd() >= 0;
   }
+  const auto due = [&](Tick now) { return std::min(forwarder.next_due(now), server.next_event()); };
   while (!stop_wanted.load(std::memory_order_relaxed)) {
     Tick now = control::monotonic_now();
+    if (now >= server.next_event()) server.tick(now);
     const bool busy = forwarder.pass(now);
     if (++rounds % kControlEvery == 0) server.poll(0);
     if (busy) {
@@ -60,14 +63,14 @@ void run(const soft::Options& options, soft::Forwarder& forwarder, soft::Server&
       pause_cpu();
       continue;
     }
-    if (now - busy_at < options.sleep_after || forwarder.next_due(now) - now < milliseconds(1)) {
+    if (now - busy_at < options.sleep_after || due(now) - now < milliseconds(1)) {
       ::sched_yield();
       continue;
     }
     server.announce_sleep(true);
     now = control::monotonic_now();
     if (!forwarder.pass(now)) {
-      const std::int64_t wait_ms = (forwarder.next_due(now) - now).ns / 1000000;
+      const std::int64_t wait_ms = (due(now) - now).ns / 1000000;
       server.poll(static_cast<int>(std::clamp<std::int64_t>(wait_ms, 0, uplink_wakes ? sleep_ms : 1)));
       sleep_ms = std::min(2 * sleep_ms, kLongestSleep);
     }
@@ -119,6 +122,12 @@ int serve(const soft::Options& options, const std::string& directory) {
   soft::Forwarder forwarder(actual, std::move(uplinks));
   auto server = soft::Server::open(actual, forwarder, layer);
   if (!server) return fatal(server.error());
+  for (const auto& command : options.commands) {
+    if (auto applied = (*server)->apply(command, control::monotonic_now()); !applied) {
+      return fatal({applied.error().code, fmt::format("--do \"{}\": {}", command, applied.error().text)});
+    }
+  }
+  if (auto fits = (*server)->check_timeline(); !fits) return fatal(fits.error());
   soft::log("serving {}: {} planes, {} T0 and {} T1 switches in each, {} clients at most{}", (*server)->socket_path(),
             actual.planes, actual.t0s, actual.t1s, forwarder.members().size(),
             actual.uplinks.empty() ? "" : "; uplinks instead of the emulated fabric");
@@ -130,6 +139,11 @@ int serve(const soft::Options& options, const std::string& directory) {
 int control_tool(const soft::Options& options) {
   std::string words;
   for (const auto& word : options.ctl) words += (words.empty() ? "" : " ") + word;
+  if (options.ctl.size() == 2 && options.ctl[0] == "timeline" && options.ctl[1] != "stop") {
+    // The switch reads it, in a folder of its own.
+    std::error_code ignored;
+    words = "timeline " + std::filesystem::absolute(options.ctl[1], ignored).string();
+  }
   auto answer = control::request(options.socket, words);
   if (!answer) {
     fmt::print(stderr, "mrc-switch ctl: {}\n", answer.error().text);

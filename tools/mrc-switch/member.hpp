@@ -76,7 +76,8 @@ struct Member {
   control::Fd wake;  ///< client's eventfd
   control::Fd memfd;
   control::WakePage* page = nullptr;
-  bool kick = false;  ///< frames were sent since the last look at its asleep flag
+  std::uint32_t carriers = 0;  ///< planes on which it was told that its link is up
+  bool kick = false;           ///< frames were sent since the last look at its asleep flag
 
   ~Member();
   Member() = default;

@@ -8,7 +8,8 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <cmath>
+
+#include "mrc/fabric/command.hpp"
 
 namespace mrc::soft {
 namespace {
@@ -19,13 +20,22 @@ Examples:
   mrc-switch --planes 2 --t1 8 --loss 0.01   two planes, eight T1 switches in each, one packet in a hundred lost
   mrc-switch --uplink af_packet:eth1 --uplink af_packet:eth2 --route 10.77.0.0/24=3/1
                                              local processes share two NIC ports; that network sits behind T0 3, NIC 1
-  mrc-switch ctl stats                       counters as JSON
-  mrc-switch ctl list                        who is attached
+  mrc-switch --stay --rate 10G --t1-rate 40G --link-delay 2us
+                                             links with rates: queues that mark, trim and drop
+  mrc-switch --stay --fabric lab.toml --timeline cuts.toml
+                                             options from a file (rate = "10G"), and a script of commands over time
+  mrc-switch ctl status                      what is not as usual, and totals; --all: every link; --json
+  mrc-switch ctl link t0-1 t1-2 down         cut the cable between T0 1 and T1 2 in every plane, silently; … up
+  mrc-switch ctl link t0-1 t1-2 plane 0 loss 0.1% oneway
+  mrc-switch ctl port nic3 plane 2 rate 25%  a slow NIC port (NICs are numbered as clients come: ctl list)
+  mrc-switch ctl switch t1-2 plane 0 down    switch off one T1, silently
   mrc-switch ctl plane 1 down                cut a plane (clients see their link go down); … up
-  mrc-switch ctl link 0 1 2 down             cut plane 0's link between T0 1 and T1 2, silently
-  mrc-switch ctl t1 0 2 down                 switch off T1 2 of plane 0, silently
-  mrc-switch ctl impair plane 2 loss 0.05 delay 50us
-  mrc-switch ctl impair clear                back to the perfect fabric
+  mrc-switch ctl link t0-0 t1-1 flap 10ms 50%
+  mrc-switch ctl loss 0.1% delay 50us        the whole fabric
+  mrc-switch ctl clear                       all faults off
+  mrc-switch ctl timeline cuts.toml          [[event]] at = "1.5s" do = "plane 1 down" …; timeline stop
+  mrc-switch ctl stats                       all counters as JSON
+  mrc-switch ctl list                        who is attached
 
 A process that uses the provider "mrc" and finds no switch starts one by itself, with the further arguments that
 FI_MRC_SWITCH_ARGS holds, e.g. FI_MRC_SWITCH_ARGS="--loss 0.01 --reorder 0.01".)";
@@ -96,18 +106,9 @@ Result<RemoteRoute> parse_route(const std::string& text) {
 }
 
 Result<Duration> parse_duration(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string unit(end, text.data() + text.size());
-  const double scale = unit == "ns"                   ? 1
-                       : unit == "us" || unit.empty() ? 1e3
-                       : unit == "ms"                 ? 1e6
-                       : unit == "s"                  ? 1e9
-                                                      : 0;
-  if (error != std::errc{} || scale == 0 || !std::isfinite(value) || value < 0 || value * scale > 10e9) {
-    return fail(EINVAL, fmt::format("'{}' is no duration: want a number and ns, us, ms or s, at most 10s", text));
-  }
-  return nanoseconds(static_cast<std::int64_t>(value * scale));
+  auto time = fabric::parse_time(text);
+  if (time && time->ns > 10'000'000'000) return fail(EINVAL, fmt::format("'{}': at most 10s here", text));
+  return time;
 }
 
 bool parse_options(int argc, char** argv, Options& out, int& exit_code) {
@@ -132,6 +133,26 @@ bool parse_options(int argc, char** argv, Options& out, int& exit_code) {
                                        "added to every packet, e.g. 50us");
   app.add_option("--ecn", out.impairment.ecn, "probability that a packet gets a congestion mark")->check(probability());
   app.add_option("--trim", out.impairment.trim, "probability that a data packet is trimmed")->check(probability());
+  const auto rate = [](std::uint64_t& into) {
+    return checked(into, [](const std::string& t) { return fabric::parse_rate(t); });
+  };
+  app.add_option_function<std::string>("--rate", rate(out.rate),
+                                       "of every link in bits per second, e.g. 10G (default: as fast as it goes)");
+  app.add_option_function<std::string>("--t1-rate", rate(out.t1_rate), "of the links between T0s and T1s, if another");
+  app.add_option_function<std::string>("--link-delay", checked(out.link_delay, parse_duration), "of every link");
+  app.add_option_function<std::string>(
+      "--base-rtt", checked(out.base_rtt, parse_duration),
+      "queues mark at 0.2-0.8, trim at 1 and drop at 3 times rate x this (default 1ms)");
+  app.add_option_function<std::string>("--nic-queue", checked(out.nic_queue, parse_duration),
+                                       "what a NIC takes ahead of the wire, where it has a rate (default 500us)");
+  app.add_option("--do", out.commands, "a command of `ctl`, at start; may be given several times")
+      ->type_name("COMMAND")
+      ->allow_extra_args(false);
+  app.add_option("--timeline", out.timeline, "a script of commands; it starts with the first client")
+      ->type_name("FILE");
+  app.set_config("--fabric", "", "a TOML file with any of these options: planes = 2, rate = \"10G\", do = [\"…\"]")
+      ->type_name("FILE");
+  app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("--seed", out.seed, "of the dice")->capture_default_str();
   app.add_option("--mtu", out.mtu, "L3 bytes, outer header included")
       ->check(CLI::Range(1280, 9600))
@@ -170,21 +191,35 @@ bool parse_options(int argc, char** argv, Options& out, int& exit_code) {
   app.add_option_function<std::string>("--leave-after", checked(out.leave_after, parse_duration),
                                        "time after the last client before leaving (default 5s)");
   app.add_option("--log", out.log, "log file (kept below 1 MiB)");
-  auto* ctl = app.add_subcommand("ctl", "talk to a running switch: stats, list, plane, link, t1, impair");
-  ctl->add_option("words", out.ctl, "the command")->required()->expected(1, 32);
+  auto* ctl =
+      app.add_subcommand("ctl", "talk to a running switch: status, stats, list, timeline, and whatever changes it");
+  ctl->add_option("command", out.ctl, "what to do or to report, in as many words as it takes")->required()->expected(1, 64);
+  bool all = false, json = false;
+  ctl->add_flag("--all", all, "status: every link and switch");
+  ctl->add_flag("--json", json, "status: as JSON, complete");
   ctl->fallthrough();
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ConfigError& error) {
+    constexpr std::string_view kUnknown = "INI was not able to parse ";
+    std::string what = error.what();
+    if (what.starts_with(kUnknown)) what = "'" + what.substr(kUnknown.size()) + "' is none of the options";
+    fmt::print(stderr, "mrc-switch: the file of --fabric: {} (see mrc-switch --help)\n", what);
+    exit_code = 1;
+    return false;
   } catch (const CLI::ParseError& error) {
     exit_code = error.get_exit_code();
     if (exit_code == 0) {
       app.exit(error);
     } else {
+      if (ctl->parsed()) exit_code = 1;
       // One line with the reason: a client that started us passes on our last one.
       fmt::print(stderr, "mrc-switch: {} (see mrc-switch --help)\n", error.what());
     }
     return false;
   }
+  if (all) out.ctl.push_back("--all");
+  if (json) out.ctl.push_back("--json");
   out.may_corrupt = app.count("--corrupt") > 0 || !out.uplinks.empty();
   if (!out.uplinks.empty()) {
     if (out.uplinks.size() > 8) {

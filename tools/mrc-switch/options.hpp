@@ -27,6 +27,13 @@ struct Options {
   fabric::Impairment impairment{.reorder_delay = microseconds(300)};  ///< of the whole fabric
   bool may_corrupt = false;                                           ///< clients must keep their iCRC on
   std::uint64_t seed = 1;
+  std::uint64_t rate = 0;                  ///< of every link, bits per second; 0: as fast as it goes
+  std::uint64_t t1_rate = 0;               ///< of the T0-T1 links, if it is another one
+  Duration link_delay{};                   ///< of every link
+  Duration base_rtt = milliseconds(1);     ///< what the queues' thresholds are made for, where there are rates
+  Duration nic_queue = microseconds(500);  ///< what a NIC takes ahead of the wire, where its link has a rate
+  std::vector<std::string> commands;       ///< of the fabric's language, at start
+  std::string timeline;                    ///< file; starts with the first client
   std::uint32_t mtu = 9000;
   std::uint32_t ring_log2 = 9;
   std::uint32_t queue = 1024;        ///< frames that wait for one port's ring, before drops
@@ -53,7 +60,7 @@ Result<RemoteRoute> parse_route(const std::string& text);
 Result<path::Location> parse_location(const std::string& text);
 Result<std::uint32_t> parse_ipv4(const std::string& text);
 Result<wire::Ipv6Address> parse_ipv6(const std::string& text);
-/// "50us", "2ms", "1s", "300ns"; a bare number is microseconds.
+/// "50us", "2ms", "1s", "300ns"; a bare number is microseconds; at most 10 s.
 Result<Duration> parse_duration(const std::string& text);
 
 }  // namespace mrc::soft

@@ -13,6 +13,7 @@
 
 #include "forwarder.hpp"
 #include "mrc/control/protocol.hpp"
+#include "mrc/fabric/timeline.hpp"
 
 namespace mrc::soft {
 
@@ -27,6 +28,10 @@ class Server {
   /// Ends a waiting poll(); async-signal-safe.
   static void interrupt();
 
+  /// What happens by the clock alone: the timeline's commands, flapping links. To be called at next_event().
+  void tick(Tick now);
+  Tick next_event() const { return next_event_; }
+
   /// Tells clients that the forwarder is about to sleep (or is awake).
   void announce_sleep(bool asleep);
   /// True when nobody has been attached for long enough.
@@ -36,9 +41,16 @@ class Server {
   // For commands:
   std::string stats_json() const;
   std::string list_json() const;
-  void tell_plane(unsigned plane, bool up);
-  /// The same to the one client that sits there.
-  void tell_carrier(const fabric::NicPort& port, bool up);
+  std::string status_json(Tick now) const;
+  /// An aligned table of what is not at its default, or of everything that is used.
+  std::string status_table(Tick now, bool all) const;
+  /// One command of the fabric's language; clients are told what changed for them.
+  Result<void> apply(const std::string& text, Tick now);
+  /// Starts a script of commands (in place of an earlier one), after checking all of it.
+  Result<void> start_timeline(const std::string& path, Tick now);
+  /// Whether the one of the command line can be read and fits.
+  Result<void> check_timeline() const;
+  void stop_timeline() { timeline_ = {}; }
   const Options& options() const { return options_; }
   Forwarder& forwarder() { return forwarder_; }
 
@@ -68,6 +80,11 @@ class Server {
   void on_lookup(Connection& connection, const control::Message& message);
   void on_command(Connection& connection, const control::Message& message);
 
+  void tell_carriers(Tick now);
+  void plan_next_event(Tick now);
+  Result<fabric::Timeline> load_timeline(const std::string& path) const;
+  Result<void> refuse_with_uplinks(const std::string& text) const;
+
   void queue(Connection& connection, std::string record);
   void push(Connection& connection);
   void done(Connection& connection, std::uint32_t sequence, int code, std::string_view text);
@@ -90,6 +107,9 @@ class Server {
   Tick local_checked_{INT64_MIN};
   Tick alone_since_{};
   bool had_client_ = false;
+  fabric::Timeline timeline_;
+  std::string timeline_name_;  ///< empty: none was started
+  Tick next_event_ = kNever;
   std::uint64_t bad_messages_ = 0;
 };
 
