@@ -88,6 +88,31 @@ TEST_CASE("mrc-protocol §4: two and seven flows share a link fairly, and a vict
   CHECK(t.failed() == 0);
 }
 
+TEST_CASE("mrc-protocol §4: ECN moves packets to other EVs, unless that is turned off") {
+  const bool on = GENERATE(true, false);
+  NetConfig config;
+  config.seed = seed_from_environment(46);
+  config.mark = 0.2;
+  config.ns_per_byte = 0.08;
+  config.core.link_bps = 100'000'000'000;
+  config.core.ecn_balancing = on;
+  Net net(config);
+  for (int i = 0; i < 8; ++i) REQUIRE(net.write(0, 1, 400000) == Status::kOk);
+  unsigned passed_over = 0;
+  while (!net.all_done()) {
+    const Tick next = net.now + microseconds(10);
+    net.run([&] { return net.now >= next || net.all_done(); }, microseconds(10));
+    for (const auto& ev : net.core(0).evs(net.conn(0, 1))) passed_over += ev.state == path::EvState::kSkip;
+  }
+  CHECK((passed_over > 0) == on);
+  const ConnectionInfo info = net.core(0).info(net.conn(0, 1));
+  unsigned marked = 0;
+  for (const auto& plane : info.plane) marked += plane.marked;
+  CHECK(marked > 0);  // told to the window either way
+  CHECK(marked <= net.core(1).counters().rx_ecn);
+  net.check();
+}
+
 TEST_CASE("mrc-protocol §4: 32:1 incast does not collapse") {
   auto config = Incast::config(32, seed_from_environment(43));
   const bool trimming = GENERATE(true, false);
