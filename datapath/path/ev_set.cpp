@@ -6,6 +6,7 @@
 #include <bit>
 #include <numeric>
 
+#include "mrc/planted.hpp"
 namespace mrc::path {
 namespace {
 
@@ -141,7 +142,7 @@ EvSet::Pick EvSet::pick(unsigned plane, Random& random) {
         }
         set_state(ev, EvState::kGood);
         if (met <= size) continue;
-      } else if (!ev.conscripted) {
+      } else if (!ev.conscripted && !planted(Bug::kDeadEvInUse)) {
         continue;
       }
     }

@@ -47,7 +47,7 @@ void Core::State::write_sack(Connection& c, wire::Packet& p, bool probe_reply, T
   std::uint64_t base = c.rx.take_report();
   if (base < c.rx.next()) base = c.rx.next();
   p.seth.cumulative_psn = static_cast<std::uint32_t>(cumulative) & wire::kPsnMask;
-  p.seth.sack_offset = static_cast<std::int16_t>(base - cumulative);
+  p.seth.sack_offset = static_cast<std::int16_t>(base - cumulative + (planted(Bug::kSackBaseOffByOne) ? 1 : 0));
   p.seth.bitmap = c.rx.bits_from(base);
   p.seth.mpr = static_cast<std::uint8_t>(config.window / 128);
   p.seth.cc_type = 1;

@@ -299,6 +299,7 @@ void Core::on_deadline(Tick now) {
     s.settle(id, now);
     Tick when = s.deadline(s.connections[id], now);
     if (when <= now) when = now + nanoseconds(1);
+    if (planted(Bug::kTimerNotRearmed) && s.connections[id].tail_probes != 0) when = kNever;
     s.timers.set(id, when);
   }
   if (!s.in_grace(now)) s.grace_used = false;

@@ -21,6 +21,9 @@ void Core::State::push_done(ConnId id, std::uint32_t message, Status status) {
   [[maybe_unused]] const bool queued = events.push({EventKind::kWriteDone, status, c.ep, id, m.request.cookie});
   assert(queued);
   ++write_events;
+  if (planted(Bug::kCompletionTwice) && m.packets > 8 &&
+      events.push({EventKind::kWriteDone, status, c.ep, id, m.request.cookie}))
+    ++write_events;
   (m.previous != kNone ? messages[m.previous].next : c.first_message) = m.next;
   (m.next != kNone ? messages[m.next].previous : c.last_message) = m.previous;
   --c.messages;

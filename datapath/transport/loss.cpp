@@ -57,7 +57,7 @@ Duration Core::State::patience(const Connection& c) const {
 void Core::State::lose(ConnId id, std::uint32_t number) {
   Connection& c = connections[id];
   TxRecord& record = TxWindow::at(segments, number);
-  unlink(c, record, record_bytes(record));
+  unlink(c, record, planted(Bug::kLostBytesInFlight) ? 0 : record_bytes(record));
   c.tx.mark_lost(segments, TxWindow::sequence(segments, number));
 }
 

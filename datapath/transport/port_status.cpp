@@ -108,7 +108,8 @@ void Core::State::link_changed(unsigned plane, bool up, Tick now) {
     if (c.phase != Connection::Phase::kOpen || !c.route_known || plane >= c.route.planes) continue;
     if (!up) drop_plane(id, plane);
     // What the budget paid for went with the link, and no timer runs while nothing is in flight.
-    if (c.silence_budget != kNone) c.silence_budget = std::max<std::uint32_t>(4, 2u * c.route.planes);
+    if (c.silence_budget != kNone && !planted(Bug::kSilentAfterRevival))
+      c.silence_budget = std::max<std::uint32_t>(4, 2u * c.route.planes);
     // All links were gone, and this one is back: what was sent before them may have arrived or not. Ask.
     if (up && (links_up & plane_mask(c.route)) == 1u << plane) c.backoff = c.tail_probes = 0;
     tell_ports(id, now);

@@ -106,7 +106,8 @@ void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick n
   if (marked) {
     ++counters.rx_ecn;
   }
-  const bool duplicate = arrival == RxWindow::Arrival::kDuplicate;
+  const bool duplicate =
+      arrival == RxWindow::Arrival::kDuplicate && !(planted(Bug::kDuplicatePlaced) && seq >= c.rx.next());
   if ((marked || duplicate) && c.echo_count < c.echoes.size())
     c.echoes[c.echo_count++] = {seq, p.ev, marked, duplicate};
   c.echo_seq = seq;

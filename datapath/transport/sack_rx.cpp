@@ -145,6 +145,7 @@ void Core::State::on_nack(ConnId id, const wire::Packet& p, Tick now) {
   if (!last_hop) c.evs.on_trim(record.ev);
   signal_trim(c, record.plane, record_bytes(record), last_hop, now);
   c.last_progress = now;
+  if (planted(Bug::kTrimmedForgotten)) return unlink(c, c.tx.record(segments, seq), record_bytes(record));
   lose(id, c.tx.number(seq));
 }
 

@@ -195,7 +195,8 @@ void Core::State::on_init(EpId ep, const wire::Packet& p, std::uint8_t plane, Ti
   if (c.peer_known) {
     if (same_life && instance == c.peer_instance) {
       // A repeated INIT: answered below.
-    } else if (same_life ? !newer(instance, c.peer_instance) : body->incarnation == c.former_incarnation) {
+    } else if (!planted(Bug::kStaleInitAccepted) &&
+               (same_life ? !newer(instance, c.peer_instance) : body->incarnation == c.former_incarnation)) {
       return;  // a late duplicate of what was before
     } else {
       // The peer started over. What we sent to its former self is lost; if it never knew us, nothing was sent.
@@ -212,7 +213,8 @@ void Core::State::on_init(EpId ep, const wire::Packet& p, std::uint8_t plane, Ti
     }
     if (!newer(instance, c.peer_instance) && instance != c.peer_instance) return;
     if (instance == c.peer_instance) return refuse(p, ep, 0, e.incarnation, now);
-  } else if (body->incarnation == c.former_incarnation && c.former_incarnation != 0) {
+  } else if (body->incarnation == c.former_incarnation && c.former_incarnation != 0 &&
+             !planted(Bug::kStaleInitAccepted)) {
     return;
   }
   if (c.phase == Connection::Phase::kIdle) {

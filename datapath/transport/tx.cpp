@@ -24,7 +24,7 @@ std::byte* put(const Header& header, std::byte* p) {
 }  // namespace
 
 bool Core::State::window_open(const Connection& c) const {
-  return c.tx.span() < std::min(config.window, c.peer_window);
+  return c.tx.span() < std::min(config.window, c.peer_window) + (planted(Bug::kWindowOffByOne) ? 1 : 0);
 }
 
 bool Core::State::has_data(const Connection& c) const {

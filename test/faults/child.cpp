@@ -63,7 +63,7 @@ void store(std::array<char, N>& to, const std::string& text) {
 std::string death(int status) {
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
-    return signal == SIGALRM ? fmt::format("one seed takes more than {} s: an endless loop", kPatience)
+    return signal == SIGALRM ? std::string("one seed takes far too long: an endless loop")
                              : fmt::format("the process died: {}", strsignal(signal));
   }
   return fmt::format("the process ended with status {}", WEXITSTATUS(status));
@@ -91,7 +91,7 @@ Verdict judge(std::uint64_t seed, bool twice) {
     const std::uint64_t seed = c.first + n;
     if (n >= c.count || shared->lowest_failed < seed) _exit(0);
     slot.seed = seed;
-    alarm(kPatience);
+    alarm(c.patience);
     const Verdict v = judge(seed, c.repeat_every != 0 && n % c.repeat_every == 0);
     alarm(0);
     shared->packets += v.packets;

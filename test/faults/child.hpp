@@ -20,6 +20,7 @@ struct Campaign {
   unsigned jobs = 2;
   unsigned repeat_every = 50;  ///< each so many seeds, one is run twice: the same trace must come out; 0: never
   bool progress = true;        ///< on stderr
+  unsigned patience = 60;      ///< seconds of wall clock for one seed
 };
 
 struct CampaignResult {

@@ -100,28 +100,60 @@ Fault draw_fault(Random& random, const Plan& plan, bool gone) {
 
 }  // namespace
 
+namespace {
+
+Duration within(Random& random, std::int64_t horizon) {
+  return Duration{static_cast<std::int64_t>(random.next() >> 33) * (horizon >> 10) >> 21};
+}
+
+/// All planes of the fabric at once.
+void cut_all(Plan& plan, Duration at, Duration lasts) {
+  for (std::uint8_t p = 0; p < plan.sim.clos.planes; ++p) {
+    plan.faults.push_back(
+        {.kind = FaultKind::kDown, .where = Fault::Where::kPlane, .at = at, .lasts = lasts, .plane = p});
+  }
+}
+
+/// Silence on all paths for longer than a time-out, and in the midst of it the links themselves go down and come back.
+void silence(Random& random, Plan& plan, std::int64_t horizon) {
+  Fault f{.at = within(random, horizon), .lasts = Duration{draw_log(random, 2'000'000, kLongest)}};
+  f.impairment.loss = 1;
+  plan.faults.push_back(f);
+  cut_all(plan, f.at + f.lasts / (2 + random.below(8)), Duration{draw_log(random, 1'000, kLongest / 4)});
+}
+
+/// Packets of a former life turn up when the next has begun.
+void ghosts(Random& random, Plan& plan) {
+  if (plan.operations.empty()) return;
+  const Operation& op = plan.operations[random.below(static_cast<std::uint32_t>(plan.operations.size()))];
+  Fault f{.lasts = op.at + Duration{draw_log(random, 100'000, 10'000'000)}};
+  f.impairment.duplicate = f.impairment.reorder = 0.4;
+  f.impairment.reorder_delay = microseconds(draw_log(random, 50, 5000));
+  plan.faults.push_back(f);
+  Fault gone{.kind = random.chance(0.5) ? FaultKind::kRestart : FaultKind::kReopen};
+  gone.at = Duration{std::max<std::int64_t>(op.at.ns - draw_log(random, 100, 1'000'000), 0)};
+  gone.lasts = Duration{draw_log(random, 1'000, 1'000'000)};
+  gone.node = random.chance(0.7) ? op.from : op.to;
+  plan.faults.push_back(gone);
+}
+
+}  // namespace
+
 void draw_faults(Random& random, Plan& plan) {
   const Duration last = plan.operations.empty() ? Duration{} : plan.operations.back().at;
   const std::int64_t horizon = last.ns + draw_log(random, 20'000, 20'000'000);
   const unsigned count = random.chance(0.05) ? 0 : static_cast<unsigned>(draw_log(random, 1, 24));
   const bool gone = random.chance(0.25);
-  const std::size_t before = plan.faults.size();
   for (unsigned i = 0; i < count; ++i) {
     Fault f = draw_fault(random, plan, gone && random.chance(0.2));
-    f.at = Duration{static_cast<std::int64_t>(random.next() >> 33) * (horizon >> 10) >> 21};
+    f.at = within(random, horizon);
     plan.faults.push_back(f);
   }
-  // All planes of a fabric cut at once, and back: sometimes on purpose, not only by chance.
-  if (random.chance(0.1)) {
-    const Duration at{static_cast<std::int64_t>(random.next() >> 33) * (horizon >> 10) >> 21};
-    const Duration lasts{draw_log(random, 10'000, kLongest)};
-    for (std::uint8_t p = 0; p < plan.sim.clos.planes; ++p) {
-      plan.faults.push_back(
-          {.kind = FaultKind::kDown, .where = Fault::Where::kPlane, .at = at, .lasts = lasts, .plane = p});
-    }
-  }
-  std::stable_sort(plan.faults.begin() + static_cast<std::ptrdiff_t>(before), plan.faults.end(),
-                   [](const Fault& a, const Fault& b) { return a.at < b.at; });
+  // What chance alone would hardly bring together.
+  if (random.chance(0.08)) cut_all(plan, within(random, horizon), Duration{draw_log(random, 10'000, kLongest)});
+  if (random.chance(0.08)) silence(random, plan, horizon);
+  if (random.chance(0.08)) ghosts(random, plan);
+  std::stable_sort(plan.faults.begin(), plan.faults.end(), [](const Fault& a, const Fault& b) { return a.at < b.at; });
 }
 
 void prune(Plan& plan) {

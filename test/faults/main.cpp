@@ -8,6 +8,7 @@
 
 #include "child.hpp"
 #include "plan.hpp"
+#include "plants.hpp"
 #include "shrink.hpp"
 #include "system.hpp"
 
@@ -21,6 +22,7 @@ struct Options {
   std::uint64_t seeds = 200, first = 1;
   std::optional<std::uint64_t> seed;
   unsigned jobs = 2;
+  std::string plant;
   bool trace = false, no_shrink = false, quiet = false, print_plan = false;
 };
 
@@ -87,9 +89,23 @@ int main(int argc, char** argv) {
   app.add_flag("--trace", o.trace, "with --seed: tell everything that happens");
   app.add_flag("--plan", o.print_plan, "with --seed: print its plan");
   app.add_option("--jobs", o.jobs, "processes")->capture_default_str();
+  app.add_option("--plant", o.plant,
+                 "plant a bug (its number, its name, or all): how many of the seeds are needed to find it "
+                 "(faults_planted only); \"list\" names them");
   app.add_flag("--no-shrink", o.no_shrink, "do not look for a smaller plan that fails too");
   app.add_flag("--quiet", o.quiet, "no progress on stderr");
   app.footer("examples:\n  faults --seeds 10000\n  faults --seed 42 --trace");
   CLI11_PARSE(app, argc, argv);
+  if (!o.plant.empty() && !o.seed) {
+    Campaign campaign;
+    campaign.first = o.first;
+    campaign.count = o.seeds;
+    campaign.jobs = o.jobs;
+    campaign.repeat_every = 0;
+    campaign.progress = false;
+    campaign.patience = 10;
+    return run_planted(o.plant, campaign);
+  }
+  if (!o.plant.empty() && !plant(o.plant)) return 2;
   return o.seed ? run_one(argv[0], o) : run_many(argv[0], o);
 }

@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <span>
 
+#include "mrc/planted.hpp"
 #include "mrc/wire/bth.hpp"
 
 namespace mrc::transport {
 
 /// The sequence number nearest to `near` whose low 24 bits are `psn`.
 constexpr std::uint64_t expand_psn(std::uint32_t psn, std::uint64_t near) {
+  if (planted(Bug::kPsnWrap)) return (near & ~std::uint64_t{wire::kPsnMask}) | psn;
   return near + static_cast<std::uint64_t>(
                     static_cast<std::int64_t>(wire::psn_diff(psn, static_cast<std::uint32_t>(near) & wire::kPsnMask)));
 }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "mrc/arena.hpp"
+#include "mrc/planted.hpp"
 #include "mrc/transport/connection.hpp"
 #include "mrc/transport/core.hpp"
 #include "mrc/transport/timers.hpp"

@@ -189,9 +189,9 @@ class TxWindow {
       if (run > next_ - una_) run = next_ - una_;
       if (run == 0) return released;
       una_ += run;
-      if ((una_ & 63) == 0 || una_ == next_) {
+      if (((una_ + (planted(Bug::kSegmentGivenEarly) ? 1 : 0)) & 63) == 0 || una_ == next_) {
         slot(una_ - 1) = kNone;
-        pool.give(s);
+        if (!planted(Bug::kSegmentLeaked) || una_ != next_) pool.give(s);
         released = true;
       }
     }
