@@ -110,6 +110,7 @@ void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick no
     if (!probe.live || probe.id != (p.eeth.request_psn & 0xffff) || p.eeth.source_qpn != c.qpn) continue;
     probe.live = false;
     heard(c, probe.plane);
+    touch(id);  // whatever it tells: the window may be larger now
     if (probe.step == kBaseProbe) return signal_base(c, now - probe.sent, probe.sent);
     if (probe.step == kPlaneProbe) return plane_probe_result(id, probe.plane, true, now);
     if (probe.step == 0) {
@@ -118,7 +119,6 @@ void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick no
       const unsigned bad = c.evs.bad();
       c.evs.on_probe_answer(probe.ev);
       counters.ev_restored += bad - c.evs.bad();
-      touch(id);
       return;
     }
     TxPlane& plane = c.planes[probe.plane];
@@ -131,7 +131,6 @@ void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick no
     }
     mtu_found(c, mtu_size(c, worst), now);
     schedule(id, now);
-    touch(id);  // larger packets make a larger window
     return;
   }
 }

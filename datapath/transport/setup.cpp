@@ -265,6 +265,8 @@ void Core::State::learn_peer(ConnId id, const wire::InitBody& body, std::uint32_
   Connection& c = connections[id];
   c.peer_known = true;
   c.peer_qpn = body.qpn;
+  // Also where the former life was over already (closed, failed): its late INITs must not end the new one.
+  if (c.peer_incarnation != 0 && c.peer_incarnation != body.incarnation) c.former_incarnation = c.peer_incarnation;
   c.peer_incarnation = body.incarnation;
   c.peer_instance = instance;
   c.peer_window = std::clamp(body.window, 1u, 4096u);

@@ -43,6 +43,8 @@ struct Members::Member {
   bool left = false;  ///< at least one of its lives has ended
   Tick back_at{};     ///< when its present life began
   std::deque<Entry*> backlog;
+  std::vector<std::uint32_t> met;  ///< per peer: its life that this node was last connected with; 0: none
+  std::vector<bool> met_former;    ///< … and whether that was so with the life before the present one
   std::vector<Tick> learnt;  ///< per peer: when this node was told of the end of the peer's former life, or kNever
 };
 
@@ -51,6 +53,8 @@ Members::Members(fabric::Sim& sim, Ledger& ledger, const Plan&, bool trace)
   for (unsigned i = 0; i < sim_.nodes(); ++i) {
     members_.push_back(std::make_unique<Member>());
     members_[i]->learnt.assign(sim_.nodes(), kNever);
+    members_[i]->met.assign(sim_.nodes(), 0);
+    members_[i]->met_former.assign(sim_.nodes(), false);
   }
 }
 
@@ -65,7 +69,13 @@ void Members::start() {
 
 void Members::open(unsigned node) {
   Member& m = *members_[node];
+  for (auto& other : members_) {
+    other->met_former[node] = m.epoch != 0 && other->met[node] == m.epoch;
+    other->met[node] = 0;
+  }
   ++m.epoch;
+  m.met.assign(sim_.nodes(), 0);
+  m.met_former.assign(sim_.nodes(), false);
   m.closing = false;
   m.back_at = sim_.now();
   uppers_.push_back(std::make_unique<Upper>(sim_, ledger_, node, m.epoch));
@@ -131,6 +141,17 @@ bool Members::any_gone() const {
   return std::any_of(members_.begin(), members_.end(), [](const auto& m) { return m->dead || m->closing; });
 }
 
+/// A set-up packet of a former life of `a` that arrives when its next life is connected already: `b`, which never knew
+/// the former one, must take it for a newer one. Lives that follow one another faster than packets die are not the
+/// transport's business.
+bool Members::ghost(unsigned a, unsigned b, transport::Status status) const {
+  const auto may_be = [&](unsigned restarted, unsigned peer) {
+    const Member& m = *members_[restarted];
+    return m.left && !members_[peer]->met_former[restarted] && sim_.now() - m.back_at < milliseconds(500);
+  };
+  return status == transport::Status::kPeerRestarted && (may_be(a, b) || may_be(b, a));
+}
+
 /// An error may come of a peer that has ended a life after (or before, if this was the first to show it) the write.
 bool Members::pardoned(const Entry& entry, transport::Status status) const {
   const Member& from = *members_[entry.op.from];
@@ -141,6 +162,7 @@ bool Members::pardoned(const Entry& entry, transport::Status status) const {
       status != transport::Status::kTimedOut) {
     return false;
   }
+  if (ghost(entry.op.from, entry.op.to, status)) return true;
   if (!to.left) return false;
   return gone(entry.op.to) || entry.posted <= from.learnt[entry.op.to];
 }
@@ -160,10 +182,13 @@ void Members::on_event(unsigned node, const transport::Event& event) {
     if (event.status == transport::Status::kOk && new_life && m.learnt[to] == kNever) m.learnt[to] = sim_.now();
     return;
   }
+  const auto who = sim_.node_of(sim_.core(node).remote(event.conn));
+  if (who && (event.kind == transport::EventKind::kConnected || event.kind == transport::EventKind::kAccepted)) {
+    m.met[*who] = members_[*who]->epoch;
+  }
   if (event.kind != transport::EventKind::kConnFailed && event.kind != transport::EventKind::kConnClosed) return;
-  const auto peer = sim_.node_of(sim_.core(node).remote(event.conn));
-  if (!peer || gone(*peer)) return;
-  if (m.learnt[*peer] == kNever) m.learnt[*peer] = sim_.now();
+  if (!who || gone(*who)) return;
+  if (m.learnt[*who] == kNever) m.learnt[*who] = sim_.now();
 }
 
 bool Members::pause(unsigned node) {
@@ -219,7 +244,7 @@ bool Members::reopen(unsigned node) {
 }
 
 void Members::deny(unsigned node, const Fault* fault) {
-  if (members_[node]->dead || sim_.node_state(node) != fabric::NodeState::kRunning) return;
+  if (members_[node]->dead) return;
   path::DenyRule rule;
   if (fault != nullptr && fault->where == Fault::Where::kPlane) rule.plane = fault->plane;
   if (fault != nullptr && fault->where == Fault::Where::kSwitch) {

@@ -46,6 +46,7 @@ class Members {
   class Upper;
   struct Member;
   bool pardoned(const Entry& entry, transport::Status status) const;
+  bool ghost(unsigned a, unsigned b, transport::Status status) const;
   bool attempt(Entry& entry);
   void open(unsigned node);
   void leave(unsigned node);
