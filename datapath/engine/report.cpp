@@ -63,6 +63,20 @@ const char* phase_name(transport::ConnectionPhase phase) {
   return "?";
 }
 
+const char* cc_name(transport::CcKind kind) {
+  using transport::CcKind;
+  switch (kind) {
+    case CcKind::kAuto:
+    case CcKind::kFixed:
+      return "fixed";
+    case CcKind::kNscc:
+      return "nscc";
+    case CcKind::kSwift:
+      return "swift";
+  }
+  return "?";
+}
+
 Json counts_json(const transport::EvCounts& counts) {
   return {{"good", counts.good}, {"skip", counts.skip}, {"assumed_bad", counts.assumed_bad}, {"denied", counts.denied}};
 }
@@ -89,7 +103,14 @@ Json connection_json(transport::ConnId id, const Link& link, std::uint16_t local
               {"inflight_bytes", info.inflight_bytes},
               {"lost_packets", info.lost_packets},
               {"messages", info.messages},
+              {"cc", cc_name(info.cc)},
               {"cwnd", info.cwnd},
+              {"cwnd_max", info.cwnd_max},
+              {"cc_base_rtt_ns", info.cc_base_rtt.ns},
+              {"cc_target_ns", info.cc_target.ns},
+              {"cc_delay_ns", info.cc_delay.ns},
+              {"cc_average_ns", info.cc_average.ns},
+              {"penalty", info.penalty},
               {"srtt_ns", info.rtt_valid ? info.srtt.ns : 0},
               {"rtt_var_ns", info.rtt_valid ? info.rtt_var.ns : 0},
               {"rtt_min_ns", info.rtt_valid ? info.rtt_min.ns : 0},
@@ -105,6 +126,9 @@ Json connection_json(transport::ConnId id, const Link& link, std::uint16_t local
                       {"tx_packets", plane.tx_packets},
                       {"retransmitted", plane.retransmitted},
                       {"lost", plane.lost},
+                      {"in_use", plane.in_use},
+                      {"weight", plane.weight},
+                      {"inflight_bytes", plane.inflight_bytes},
                       {"marked", plane.marked},
                       {"trimmed", plane.trimmed},
                       {"reordering_ns", plane.reordering.ns},

@@ -34,9 +34,12 @@ struct ConnectionPlaneInfo {
   std::uint32_t tx_packets = 0;     ///< data packets sent on it, retransmissions included; wraps at 2^32
   std::uint32_t retransmitted = 0;  ///< of these, retransmissions; wraps
   std::uint32_t lost = 0;           ///< packets sent on it that were declared lost; wraps
-  std::uint32_t marked = 0;         ///< ECN marks echoed by the peer; wraps
-  std::uint32_t trimmed = 0;        ///< NACKs for trimmed packets; wraps
-  Duration reordering{};            ///< how much later than its successors a packet arrives (estimate)
+  std::uint16_t weight = 1000;      ///< share of the window that it may carry, 1000 = as much as the others
+  bool in_use = true;               ///< false: its link to a NIC is suspect or down, data avoids it
+  std::uint64_t inflight_bytes = 0;
+  std::uint32_t marked = 0;   ///< ECN marks echoed by the peer; wraps
+  std::uint32_t trimmed = 0;  ///< NACKs for trimmed packets; wraps
+  Duration reordering{};      ///< how much later than its successors a packet arrives (estimate)
 };
 
 struct ConnectionInfo {
