@@ -55,6 +55,7 @@ void Core::State::suspect_path(Connection& c, std::uint64_t seq, const TxRecord&
   s.order = record.order;
   s.ev = record.ev;
   s.plane = record.plane;
+  s.counted = false;
   append(c.planes[record.plane].suspects, suspects, at);
   ++c.suspects;
 }
@@ -63,8 +64,17 @@ void Core::State::judge_suspects(ConnId id, Tick now) {
   Connection& c = connections[id];
   const Duration twice = std::max(c.rtt.srtt() * 2, config.reorder_floor);
   const Duration age = rto(c);
+  // The loss of a whole plane is no matter of 64 later packets on it: what has not turned up although later packets of
+  // any plane were SACKed, and its own retransmission had time to be called a duplicate, counts (plane_balance.hpp).
+  const Duration gone = patience(c) + c.rtt.srtt() * 2 + config.sack_delay;
   for (TxPlane& plane : c.planes) {
     const Duration margin = std::max(twice, plane.reordering);
+    std::uint32_t waiting = plane.suspects.head;
+    for (unsigned n = 0; n < kMaxLookup && waiting != kNone; ++n, waiting = suspects[waiting].next) {
+      Suspect& s = suspects[waiting];
+      if (now - s.sent < gone) break;
+      if (!s.counted && c.high_sent - s.sent >= margin) count_loss(c, s);
+    }
     while (!plane.suspects.empty()) {
       const Suspect& s = suspects[plane.suspects.head];
       const bool same_plane = plane.any_sacked &&
@@ -79,6 +89,11 @@ void Core::State::judge_suspects(ConnId id, Tick now) {
   }
 }
 
+void Core::State::count_loss(Connection& c, Suspect& s) {
+  s.counted = true;
+  c.balance.on_lost(s.plane, c.evs.path_bit(s.ev));
+}
+
 /// An EV is to blame for a loss: counts what becomes of that.
 void Core::State::lost_on(Connection& c, std::uint16_t ev, unsigned strikes, Tick now) {
   const unsigned bad = c.evs.bad();
@@ -89,7 +104,8 @@ void Core::State::lost_on(Connection& c, std::uint16_t ev, unsigned strikes, Tic
 }
 
 void Core::State::blame(Connection& c, std::uint32_t suspect, Tick now) {
-  const Suspect& s = suspects[suspect];
+  Suspect& s = suspects[suspect];
+  if (!s.counted) count_loss(c, s);
   const auto evs = c.evs.all();
   if (s.ev < evs.size() && evs[s.ev].value == s.ev_value) {
     lost_on(c, s.ev, c.balance.strikes(s.plane, c.evs.paths()), now);
@@ -123,7 +139,7 @@ bool Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, b
       counters.ev_restored += bad - c.evs.bad();
     }
   }
-  c.balance.on_spurious(suspects[at].plane);
+  if (suspects[at].counted) c.balance.on_spurious(suspects[at].plane);
   // Be as patient from now on as would have been right this time.
   const Suspect& s = suspects[at];
   const TxPlane& plane = c.planes[s.plane];

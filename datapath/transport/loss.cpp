@@ -65,10 +65,7 @@ void Core::State::declare_lost(ConnId id, std::uint32_t number, bool suspect, Ti
   Connection& c = connections[id];
   const TxRecord& record = TxWindow::at(segments, number);
   signal_loss(c, record.plane, record_bytes(record), now);
-  if (suspect && plane_sound(c, record.plane)) {
-    if (!(record.flags & TxRecord::kNoBlame)) c.balance.on_lost(record.plane, c.evs.path_bit(record.ev));
-    suspect_path(c, TxWindow::sequence(segments, number), record);
-  }
+  if (suspect && plane_sound(c, record.plane)) suspect_path(c, TxWindow::sequence(segments, number), record);
   lose(id, number);
 }
 

@@ -42,6 +42,7 @@ struct Suspect {
   std::uint32_t next = kNone;
   std::uint16_t ev = 0;
   std::uint8_t plane = 0;
+  bool counted = false;  ///< among the losses of its plane
 };
 
 /// Singly linked queue of pool indices.

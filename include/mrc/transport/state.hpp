@@ -249,6 +249,7 @@ struct Core::State {
   // --- blame.cpp
   void suspect_path(Connection& c, std::uint64_t seq, const TxRecord& record);
   void judge_suspects(ConnId id, Tick now);
+  void count_loss(Connection& c, Suspect& s);
   void blame(Connection& c, std::uint32_t suspect, Tick now);
   void lost_on(Connection& c, std::uint16_t ev, unsigned strikes, Tick now);
   bool spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now);
