@@ -47,10 +47,15 @@ TEST_CASE("packets keep their bytes while others come and go; long ones get memo
   std::vector<std::pair<std::uint32_t, std::byte>> held;
   for (int i = 0; i < 5000; ++i) {
     if (held.empty() || random.below(100) < 55) {
-      const std::size_t length = random.below(50) == 0 ? 9000 : 40 + random.below(1400);
-      const std::uint32_t index =
-          held.empty() || random.below(5) != 0 ? packets.take(length) : packets.copy(held[0].first);
+      std::size_t length = random.below(50) == 0 ? 9000 : 40 + random.below(1400);
+      const bool twin = !held.empty() && random.below(5) == 0;
+      if (twin) length = packets[held[0].first].flight.length;
+      const std::uint32_t index = twin ? packets.copy(held[0].first) : packets.take(length);
       SimPacket& packet = packets[index];
+      if (twin) {
+        const auto bytes = packet.held();
+        REQUIRE(std::equal(bytes.begin(), bytes.end(), packets[held[0].first].held().begin()));
+      }
       packet.flight.length = static_cast<std::uint32_t>(length);
       packet.written = static_cast<std::uint32_t>(std::min<std::size_t>(length, 300));
       const auto fill = static_cast<std::byte>(random.next());
