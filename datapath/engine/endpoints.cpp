@@ -250,6 +250,9 @@ void EngineImpl::explain(Link& link, const transport::Event& event) const {
     case Status::kClosed:
       link.why = "the connection to " + peer + " was closed";
       break;
+    case Status::kProtocol:
+      link.why = peer + " met something that the protocol does not allow: is it another version of mrc?";
+      break;
     case Status::kOk:
     case Status::kAgain:
     case Status::kInvalid:

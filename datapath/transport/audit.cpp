@@ -78,7 +78,8 @@ Finding check_progress(const Core::State& s, ConnId id, Tick now) {
     return wrong("packets are in flight and the timer is further away than any time-out", id, number(timer),
                  number(now + s.config.rto_max));
   }
-  if (c.messages != 0 && c.inflight_packets == 0 && !c.in_data && !c.in_starved) {
+  const bool waits = c.ask_at != kNever || c.hold_until != kNever;  // for an answer, or a pause
+  if (c.messages != 0 && c.inflight_packets == 0 && !c.in_data && !c.in_starved && !waits) {
     return wrong("messages are unfinished, nothing is in flight and nothing is about to be sent", id, c.messages,
                  c.tx.lost());
   }

@@ -64,8 +64,8 @@ Finding AuditWalk::check_segments(ConnId id) {
   const Connection& c = s_.connections[id];
   const auto slots = c.tx.slots();
   for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i] == TxWindow::kNone) continue;
     const std::uint32_t segment = slots[i];
-    if (segment == kNone) continue;
     if (segment >= s_.segments.size()) return wrong("a window names a segment that does not exist", id, segment);
     if (segment_marks_[segment] != 0)
       return wrong("a segment is owned twice", id, segment, segment_marks_[segment] - 1);
@@ -81,7 +81,7 @@ Finding AuditWalk::check_segments(ConnId id) {
   for (std::uint64_t seq = c.tx.una() & ~std::uint64_t{63}; seq < c.tx.next(); seq += 64) {
     if (c.tx.una() == c.tx.next()) break;
     const std::uint32_t segment = slots[(seq >> 6) & (slots.size() - 1)];
-    if (segment == kNone || s_.segments[segment].base != seq) {
+    if (segment == TxWindow::kNone || s_.segments[segment].base != seq) {
       return wrong("packets of the window have no segment", id, seq);
     }
   }
@@ -179,7 +179,12 @@ Finding AuditWalk::check_messages(ConnId id) {
       return wrong("a message is queued though all of it is sent, or not queued though it is not", id, queue_marks_[at],
                    unsent);
     }
-    if (!unsent && m.acked == m.sent) return wrong("a message is finished and did not complete", id, at);
+    // WriteImm and semantic writes end in order, and nothing ends while a NAK is on its way.
+    const bool in_order = (m.request.has_imm || m.request.semantic) && !m.cut && m.end != 0;
+    const bool waits = (in_order && (c.tx.una() < m.end || m.request.semantic || c.ordered.head != at)) || c.parked;
+    if (!unsent && m.acked == m.sent && !waits && c.naks_told == c.naks_seen) {
+      return wrong("a message is finished and did not complete", id, at);
+    }
     previous = at;
   }
   if (count != c.messages || c.last_message != previous) {
@@ -192,7 +197,8 @@ Finding AuditWalk::check_queue(ConnId id, const IndexQueue& queue, bool urgent) 
   std::uint32_t last = kNone;
   for (std::uint32_t at = queue.head; at != kNone; at = s_.messages[at].queue_next) {
     if (at >= s_.messages.size() || ++queue_marks_[at] > 1) return wrong("a message is queued twice", id, at);
-    if (s_.messages[at].request.urgent != urgent) return wrong("a message is in the wrong queue", id, at);
+    const WriteRequest& request = s_.messages[at].request;
+    if ((request.urgent && !request.has_imm) != urgent) return wrong("a message is in the wrong queue", id, at);
     if (s_.messages[at].sent != 0 && last != kNone) return wrong("a message is begun before its turn", id, at);
     last = at;
     if (at == queue.tail) break;
@@ -259,6 +265,15 @@ Finding AuditWalk::check_pools() {
   }
   if (free_of(s_.messages, message_marks_) != s_.messages.available()) {
     return wrong("a message is both free and in use, or free twice", kNoId, s_.messages.available());
+  }
+  std::uint32_t waiting = 0;
+  for (const Connection& c : s_.connections) {
+    for (std::uint32_t at = c.waiting.head; at != kNone && waiting <= s_.ordered.size(); at = s_.ordered[at].next)
+      ++waiting;
+  }
+  if (s_.ordered.available() + waiting != s_.ordered.size()) {
+    return wrong("writes that wait for their turn were leaked", kNoId, s_.ordered.available() + waiting,
+                 s_.ordered.size());
   }
   std::uint32_t in_use = 0;
   for (const Connection& c : s_.connections) in_use += c.phase != Connection::Phase::kFree;

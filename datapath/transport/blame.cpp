@@ -44,7 +44,7 @@ std::uint32_t extract(IndexQueue& queue, Pool<Suspect>& pool, std::uint64_t seq,
 }  // namespace
 
 /// Remembers where a packet that was declared lost had been sent, until it is known whether its path is to blame.
-void Core::State::suspect_path(Connection& c, std::uint64_t seq, const TxRecord& record) {
+void Core::State::suspect_path(Connection& c, std::uint64_t seq, const TxRecord& record, bool tail) {
   if ((record.flags & TxRecord::kNoBlame) != 0 || c.suspects >= config.window) return;
   const std::uint32_t at = suspects.take();
   if (at == kNone) return;
@@ -56,6 +56,7 @@ void Core::State::suspect_path(Connection& c, std::uint64_t seq, const TxRecord&
   s.ev = record.ev;
   s.plane = record.plane;
   s.counted = false;
+  s.tail = tail;
   append(c.planes[record.plane].suspects, suspects, at);
   ++c.suspects;
 }
@@ -84,7 +85,7 @@ void Core::State::judge_suspects(ConnId id, Tick now) {
       if (!same_plane && !timed_out) break;
       const std::uint32_t at = take_head(plane.suspects, suspects);
       --c.suspects;
-      blame(c, at, now);
+      s.tail ? suspects.give(at) : blame(c, at, now);
     }
   }
 }
@@ -118,8 +119,8 @@ void Core::State::blame(Connection& c, std::uint32_t suspect, Tick now) {
 }
 
 /// A packet that was declared lost arrived: its EV is innocent, and we were too hasty. Known by its EV echoed, or by
-/// its retransmission having been a duplicate.
-bool Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now) {
+/// its retransmission having been a duplicate. When it was sent; Tick{} if it is none that is remembered.
+Tick Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now) {
   std::uint32_t at = kNone;
   for (unsigned p = 0; p < c.route.planes && at == kNone && c.suspects != 0; ++p) {
     at = extract(c.planes[p].suspects, suspects, seq, ev, duplicate);
@@ -128,7 +129,7 @@ bool Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, b
     --c.suspects;
   } else {
     at = extract(c.blamed, suspects, seq, ev, duplicate);
-    if (at == kNone) return false;
+    if (at == kNone) return Tick{};
     --c.blamed_count;
     const std::uint16_t index = suspects[at].ev;
     const auto evs = c.evs.all();
@@ -142,14 +143,49 @@ bool Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, b
   if (suspects[at].counted) c.balance.on_spurious(suspects[at].plane);
   // Be as patient from now on as would have been right this time.
   const Suspect& s = suspects[at];
+  const Tick sent = s.sent;
+  ++counters.spurious;
+  if (s.tail) {  // its SACK was lost or slow: round trips tell how patient to be
+    suspects.give(at);
+    return sent;
+  }
   const TxPlane& plane = c.planes[s.plane];
   const auto passed = static_cast<std::int32_t>(plane.high_order - s.order);
   if (plane.any_sacked && passed >= c.gap) c.gap = static_cast<std::uint16_t>(std::min(passed + passed / 4, kMaxGap));
   c.reordering = std::clamp(now - s.sent - c.rtt.srtt(), c.reordering, std::max(c.reordering, config.rto_min / 4));
   c.clean_acks = 0;
-  ++counters.spurious;
   suspects.give(at);
-  return true;
+  return sent;
+}
+
+/// A copy that a timer sent is SACKed. If the SACK names it as new, the packet itself was lost; if not, perhaps only
+/// its SACK was, and its path hears nothing of it.
+void Core::State::settle_tail(Connection& c, std::uint64_t seq, bool named) {
+  for (TxPlane& plane : c.planes) {
+    std::uint32_t n = 0;
+    for (std::uint32_t at = plane.suspects.head; at != kNone && n < kMaxLookup; at = suspects[at].next, ++n) {
+      if (!suspects[at].tail || suspects[at].seq != seq) continue;
+      if (named) suspects[at].tail = false;
+      return;
+    }
+  }
+}
+
+/// Their copies met silence as well: that is no path's fault.
+void Core::State::forgive_tails(Connection& c) {
+  for (TxPlane& plane : c.planes) {
+    IndexQueue kept;
+    while (!plane.suspects.empty()) {
+      const std::uint32_t at = take_head(plane.suspects, suspects);
+      if (!suspects[at].tail) {
+        append(kept, suspects, at);
+        continue;
+      }
+      suspects.give(at);
+      --c.suspects;
+    }
+    plane.suspects = kept;
+  }
 }
 
 void Core::State::drop_suspects(Connection& c) {

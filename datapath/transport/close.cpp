@@ -107,7 +107,8 @@ void Core::State::on_close(EpId ep, const wire::Packet& p, Tick now) {
   c.qpn = 0;
   c.peer_known = c.peer_knows_us = c.announced = false;
   c.init_active = false;
-  c.init_next = c.sack_at = c.mtu_next = kNever;
+  drop_ordered(c);
+  c.init_next = c.sack_at = c.mtu_next = c.ask_at = c.hold_until = kNever;
   c.control = 0;
   settle(id, now);
 }

@@ -50,6 +50,8 @@ void Core::State::write_sack(Connection& c, wire::Packet& p, bool probe_reply, T
   p.seth.sack_offset = static_cast<std::int16_t>(base - cumulative + (planted(Bug::kSackBaseOffByOne) ? 1 : 0));
   p.seth.bitmap = c.rx.bits_from(base);
   p.seth.mpr = static_cast<std::uint8_t>(config.window / 128);
+  p.seth.source_context = c.naks;
+  p.seth.dest_context = c.naks_confirmed;
   p.seth.cc_type = 1;
   p.cc.ooo_count = static_cast<std::uint16_t>(c.rx.out_of_order());
   p.cc.rcvd_bytes = static_cast<std::uint32_t>(c.rcvd_bytes >> 8) & 0xffffff;
@@ -159,16 +161,23 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
   if (!control_path(c, room, now, ev, plane)) return Sent::kNoRoom;
 
   if ((c.control & Flag::kSendNak) != 0) {
-    if (c.nak_count == 0) {
+    if (static_cast<std::uint8_t>(c.nak_next - 1) == c.naks) {
       clear(Flag::kSendNak);
     } else {
       wire::Packet p = packet_to(c, wire::Opcode::kAcknowledge, c.peer_qpn);
-      p.aeth = {wire::Aeth::kNakAccess, c.nak[--c.nak_count]};
-      if (c.nak_count == 0) clear(Flag::kSendNak);
+      write_nak(c, p);
       finish(c.route, p, ev, plane, 0, true, out);
       ++counters.tx_ack;
       return Sent::kPacket;
     }
+  }
+  if ((c.control & Flag::kSendAck) != 0) {
+    clear(Flag::kSendAck);
+    wire::Packet p = packet_to(c, wire::Opcode::kAcknowledge, c.peer_qpn);
+    p.aeth.msn = std::uint32_t{c.naks} << 16 | c.ack_msn;
+    finish(c.route, p, ev, plane, 0, true, out);
+    ++counters.tx_ack;
+    return Sent::kPacket;
   }
   if ((c.control & Flag::kSendPortStatus) != 0) {
     clear(Flag::kSendPortStatus);
@@ -246,7 +255,8 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
   if ((c.control & Flag::kSendProbe) != 0) {
     clear(Flag::kSendProbe);
     wire::Packet p = packet_to(c, wire::Opcode::kProbeRequest, c.peer_qpn);
-    p.peth.probe_id = c.tail_probe_id;
+    p.peth.probe_id = ++c.tail_probe_id;
+    p.peth.source_context = c.naks_seen;
     c.tail_probe_sent = now;
     p.peth.timestamp = wire_timestamp(now);
     finish(c.route, p, ev, plane, 0, true, out);
@@ -335,23 +345,6 @@ Core::State::Sent Core::State::send_reply(TxPacket& out, std::uint32_t room, Tic
   p.eeth.received_length = r.received_length;
   finish(*route, p, ev, plane, 0, true, out);
   ++counters.tx_endpoint;
-  return Sent::kPacket;
-}
-
-Core::State::Sent Core::State::send_nack(TxPacket& out, std::uint32_t room, Tick now) {
-  const NackEntry& n = nacks.front();
-  Connection& c = connections[n.conn];
-  if (c.phase != Connection::Phase::kOpen || !c.peer_known || !c.route_known) return Sent::kNothing;
-  std::uint32_t ev = 0;
-  std::uint8_t plane = 0;
-  if (!control_path(c, room, now, ev, plane)) return Sent::kNoRoom;
-  wire::Packet p = packet_to(c, wire::Opcode::kNack, c.peer_qpn);
-  p.neth.reason = n.last_hop ? wire::NackReason::kTrimmedLastHop : wire::NackReason::kTrimmed;
-  p.neth.ev = n.ev;
-  p.neth.nack_psn = n.psn;
-  p.neth.timestamp = n.timestamp;
-  finish(c.route, p, ev, plane, 0, true, out);
-  ++counters.tx_nack;
   return Sent::kPacket;
 }
 

@@ -14,10 +14,22 @@ constexpr std::uint32_t kReplies = 256;
 constexpr std::uint32_t kNacks = 512;
 constexpr std::uint32_t kMaxLength = 1u << 30;
 
+/// What the configuration leaves to be derived.
+void derive(Config& config) {
+  const bool declared = config.link_bps != 0;
+  const auto choose = [declared](Duration& d, Duration precise, Duration software) {
+    if (d == kDerived) d = declared ? precise : software;
+  };
+  choose(config.sack_delay, microseconds(5), microseconds(50));
+  choose(config.reorder_floor, microseconds(3), microseconds(100));
+  choose(config.tail_floor, microseconds(2), microseconds(100));
+  if (config.tail_packets == 0) config.tail_packets = declared ? 8 : 2;
+}
+
 constexpr std::size_t kDefaultEvs = 154;  // 128 and backups, over 7 planes (the worst case)
-static_assert(sizeof(Connection) + kDefaultEvs * sizeof(path::Ev) + 1024 / 8 + 1024 / 32 * 4 <= 4096,
+static_assert(sizeof(Connection) + kDefaultEvs * sizeof(path::Ev) + 1024 / 8 + 1024 / 32 * sizeof(TxSlot) <= 4096,
               "a connection with nothing in flight has 4 KiB (design.md)");
-static_assert(sizeof(Connection) + kDefaultEvs * sizeof(path::Ev) + 4096 / 8 + 4096 / 32 * 4 <= 5120,
+static_assert(sizeof(Connection) + kDefaultEvs * sizeof(path::Ev) + 4096 / 8 + 4096 / 32 * sizeof(TxSlot) <= 5120,
               "… and 5 KiB with the largest window");
 
 /// What the arena must hold, derived once from configuration and limits.
@@ -34,9 +46,9 @@ struct Sizes {
     for (unsigned planes = 1; planes <= path::kMaxPlanes; ++planes) {
       evs = std::max<std::uint32_t>(evs, path::EvSet::size_for(config.ev, planes));
     }
-    segments = std::max(limits.window_packets / 64, 2u);
+    segments = std::clamp(limits.window_packets / 64, 2u, 0xffffu);
     suspects = segments * 16;
-    events = limits.messages + 4 * connections;
+    events = limits.messages + 4 * connections + 2 * limits.ordered;
   }
 };
 
@@ -53,10 +65,10 @@ std::size_t Core::memory_needed(const Config& config, const Limits& limits) {
          room<Connection>(n.connections) + room<std::uint32_t>(n.connection_buckets) +
          room<std::uint32_t>(n.connections) + room<path::Ev>(std::size_t{n.connections} * n.evs) +
          room<std::uint64_t>(std::size_t{n.connections} * (n.window / 64)) +
-         room<std::uint32_t>(std::size_t{n.connections} * TxWindow::slots_for(n.window)) +
+         room<TxSlot>(std::size_t{n.connections} * TxWindow::slots_for(n.window)) +
          Pool<Message>::bytes(limits.messages) + SegmentPool::bytes(n.segments) + Pool<Suspect>::bytes(n.suspects) +
-         room<Event>(n.events) + room<path::DenyRule>(path::kMaxDenyRules) + room<Reply>(kReplies) +
-         room<NackEntry>(kNacks) + DeadlineHeap::bytes(n.connections) + 256;
+         Pool<Ordered>::bytes(limits.ordered) + room<Event>(n.events) + room<path::DenyRule>(path::kMaxDenyRules) +
+         room<Reply>(kReplies) + room<NackEntry>(kNacks) + DeadlineHeap::bytes(n.connections) + 256;
 }
 
 Core::Core(const Config& config, const Limits& limits, std::span<std::byte> memory, std::uint64_t seed) {
@@ -65,6 +77,7 @@ Core::Core(const Config& config, const Limits& limits, std::span<std::byte> memo
   Arena arena(memory);
   state_ = arena.make<State>(1, config, limits, seed).data();
   State& s = *state_;
+  derive(s.config);
   s.config.window = n.window;
   s.limits.connections = n.connections;
   s.hash_key = s.random.next() | 1;
@@ -79,7 +92,7 @@ Core::Core(const Config& config, const Limits& limits, std::span<std::byte> memo
   const std::size_t words = n.window / 64;
   auto rx_words = arena.make<std::uint64_t>(n.connections * words);
   const std::size_t slots = TxWindow::slots_for(n.window);
-  auto tx_slots = arena.make<std::uint32_t>(n.connections * slots);
+  auto tx_slots = arena.make<TxSlot>(n.connections * slots);
   for (std::uint32_t i = 0; i < n.connections; ++i) {
     s.connections[i].rx = RxWindow(rx_words.subspan(i * words, words));
     s.connections[i].tx = TxWindow(tx_slots.subspan(i * slots, slots));
@@ -89,6 +102,7 @@ Core::Core(const Config& config, const Limits& limits, std::span<std::byte> memo
   s.messages = Pool<Message>::carve(arena, limits.messages);
   s.segments = SegmentPool::carve(arena, n.segments);
   s.suspects = Pool<Suspect>::carve(arena, n.suspects);
+  s.ordered = Pool<Ordered>::carve(arena, limits.ordered);
   s.events = Ring<Event>(arena.make<Event>(n.events));
   s.deny_storage = arena.make<path::DenyRule>(path::kMaxDenyRules);
   s.replies = Ring<Reply>(arena.make<Reply>(kReplies));
@@ -153,12 +167,10 @@ Status Core::post_write(ConnId id, const WriteRequest& request, Tick now) {
   Message& m = s.messages[at];
   m = Message{};
   m.request = request;
-  m.msn = c.msn++;
-  m.rqmsn = request.has_imm ? c.rqmsn++ : c.rqmsn;
   m.previous = c.last_message;
   (c.last_message == kNone ? c.first_message : s.messages[c.last_message].next) = at;
   c.last_message = at;
-  IndexQueue& queue = request.urgent ? c.urgent : c.queue;
+  IndexQueue& queue = request.urgent && !request.has_imm ? c.urgent : c.queue;
   (queue.head == kNone ? queue.head : s.messages[queue.tail].queue_next) = at;
   queue.tail = at;
   ++s.outstanding;
@@ -231,6 +243,12 @@ std::size_t Core::poll_tx(std::span<TxPacket> out, std::span<std::uint16_t> plan
   using Sent = State::Sent;
   const auto full = [&] { return n == out.size() || room == 0; };
 
+  while (!full() && !s.nacks.empty()) {
+    const Sent sent = s.send_nack(out[n], room, now);
+    if (sent == Sent::kNoRoom) break;
+    s.nacks.pop();
+    if (sent == Sent::kPacket) account();
+  }
   while (!full() && !s.replies.empty()) {
     const Sent sent = s.send_reply(out[n], room, now);
     if (sent == Sent::kNoRoom) break;
@@ -239,12 +257,6 @@ std::size_t Core::poll_tx(std::span<TxPacket> out, std::span<std::uint16_t> plan
   }
   while (!full() && s.loop.due != 0) {
     if (s.send_loop(out[n], room) == Sent::kPacket) account();
-  }
-  while (!full() && !s.nacks.empty()) {
-    const Sent sent = s.send_nack(out[n], room, now);
-    if (sent == Sent::kNoRoom) break;
-    s.nacks.pop();
-    if (sent == Sent::kPacket) account();
   }
   // Connections with control packets: each until it has none left. One that finds no room waits at the end.
   ConnId first_blocked = kNoId;
@@ -313,6 +325,8 @@ std::size_t Core::poll_events(std::span<Event> out) {
     s.events.pop();
     if (out[n].kind == EventKind::kWriteDone) {
       --s.write_events;
+    } else if (out[n].kind == EventKind::kImmediate) {
+      --s.imm_events;
     } else {
       s.connections[out[n].conn].pending_events &=
           static_cast<std::uint8_t>(~(1u << static_cast<unsigned>(out[n].kind)));

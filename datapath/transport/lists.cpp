@@ -11,13 +11,14 @@ void Core::State::push_event(ConnId id, EventKind kind, Status status) {
   const auto bit = static_cast<std::uint8_t>(1u << static_cast<unsigned>(kind));
   if (c.pending_events & bit) return;  // not polled yet: said once is enough, and bounds the queue
   c.pending_events |= bit;
-  [[maybe_unused]] const bool queued = events.push({kind, status, c.ep, id, 0});
+  [[maybe_unused]] const bool queued = events.push({kind, status, c.ep, id});
   assert(queued);
 }
 
 void Core::State::push_done(ConnId id, std::uint32_t message, Status status) {
   Connection& c = connections[id];
   Message& m = messages[message];
+  if (m.request.has_imm && m.sent != 0) --c.imms;
   [[maybe_unused]] const bool queued = events.push({EventKind::kWriteDone, status, c.ep, id, m.request.cookie});
   assert(queued);
   ++write_events;
@@ -105,6 +106,7 @@ Tick Core::State::deadline(const Connection& c, Tick now) const {
   at = std::min({at, c.mtu_next, c.health.tell_next, c.health.probe_next});
   Tick loss = kNever;
   if (c.inflight_packets != 0) loss = loss_deadline(c);
+  at = std::min(at, std::min(c.ask_at, c.hold_until));
   if (c.suspects != 0) {
     const Duration age = rto(c);
     for (const TxPlane& plane : c.planes) {
@@ -115,7 +117,7 @@ Tick Core::State::deadline(const Connection& c, Tick now) const {
     }
   }
   at = std::min(at, in_grace(now) ? std::max(loss, grace_until) : loss);
-  if (c.messages != 0) {
+  if (c.messages != 0 || !c.waiting.empty()) {
     at = std::min(at, now + Duration{std::max<std::int64_t>(config.peer_timeout.ns - (active - c.silent_since), 0)});
   }
   // Bad paths are probed while there is traffic, and a while longer. A probe that waits for a plane needs no timer.
@@ -145,6 +147,12 @@ void Core::State::expire(ConnId id, Tick now) {
   if (c.health.probe_next <= now) plane_probes_due(id, now);
   const Tick probe = c.evs.next_probe();
   if (probe <= now && probe < c.last_activity + seconds(1)) want_control(id, Connection::kSendEvProbe);
+  if (c.hold_until <= now) c.hold_until = kNever;
+  if (c.ask_at <= now) {
+    c.ask_tries = static_cast<std::uint8_t>(std::min(c.ask_tries + 1, 20));
+    c.ask_at = now + std::min(Duration{tail_wait(c).ns << c.ask_tries}, config.rto_max);
+    want_control(id, Connection::kSendProbe);
+  }
   if (in_grace(now)) return;
   loss_timers(id, now);
 }
@@ -156,6 +164,12 @@ void Core::State::settle(ConnId id, Tick now) {
     if (!in_grace(now)) {
       if (c.inflight_packets != 0) detect_losses(id, now);
       if (c.suspects != 0) judge_suspects(id, now);
+    }
+    if (!overdue(c)) {
+      c.ask_at = kNever;
+      c.ask_tries = 0;
+    } else if (c.ask_at == kNever) {
+      c.ask_at = now + tail_wait(c);
     }
     if (has_data(c)) want_data(id);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Loss: gaps (later packets SACKed), tail probes, time-outs. A gap is retransmitted early and may be a mistake; which
-// EV is to blame for it is judged apart and later (blame.cpp).
+// Loss: gaps (later packets SACKed), tails (nothing later SACKed), time-outs. A gap is retransmitted early and may be a
+// mistake; which EV is to blame for it is judged apart and later (blame.cpp).
 #include <algorithm>
 
 #include "mrc/transport/state.hpp"
@@ -8,8 +8,7 @@
 namespace mrc::transport {
 namespace {
 
-constexpr std::uint8_t kMaxTailProbes = 5;  // each waits twice as long as the one before
-constexpr std::uint8_t kMaxBackoff = 16;
+constexpr std::uint32_t kTailBytes = 32768;
 constexpr unsigned kMaxUnreported = 16;  // records looked past, waiting for a report about them
 }  // namespace
 
@@ -45,8 +44,8 @@ void Core::State::unlink(Connection& c, TxRecord& record, std::uint32_t bytes) {
 
 Duration Core::State::rto(const Connection& c) const {
   const Duration base = c.rtt.rto(config.rto_min, config.rto_max);
-  if (c.backoff >= 32) return config.rto_max;
-  return std::min(Duration{base.ns << std::min<unsigned>(c.backoff, 20)}, config.rto_max);
+  const int doubled = std::clamp(c.backoff - config.retry_linear, 0, 20);
+  return std::min(Duration{base.ns << doubled}, config.rto_max);
 }
 
 /// How long after its sending a packet may still arrive although later ones did.
@@ -111,21 +110,54 @@ Tick Core::State::loss_deadline(const Connection& c) const {
   }
   if (oldest == kNever) return at;
   at = std::min(at, std::max(oldest, c.last_progress) + rto(c));
-  return std::min(at, tail_probe_at(c));
+  return std::min(at, tail_at(c));
 }
 
-/// When to ask what arrived, should nothing more be sent that would make the peer tell.
-Tick Core::State::tail_probe_at(const Connection& c) const {
-  if (c.tail_probes >= kMaxTailProbes || c.backoff != 0) return kNever;
+/// How long to wait for news of the packet sent last. Without A flag its SACK may be sent later.
+Duration Core::State::tail_wait(const Connection& c) const {
+  const Duration wait = c.rtt.srtt() + std::max(c.rtt.variation() * 4, config.tail_floor);
+  return c.asked ? wait : wait + config.sack_delay;
+}
+
+/// When to send the oldest packets again, should nothing be SACKed that was sent later. Each time takes twice as long,
+/// until the time-out comes first.
+Tick Core::State::tail_at(const Connection& c) const {
+  if (c.backoff != 0) return kNever;
   Tick from = std::max(c.last_sent, c.last_progress);
   if (c.tail_probes != 0) from = std::max(from, c.tail_probe_sent);
-  const Duration wait = c.rtt.srtt() + std::max(c.rtt.variation() * 4, config.reorder_floor) + config.sack_delay;
-  return from + Duration{wait.ns << c.tail_probes};
+  return from + Duration{tail_wait(c).ns << std::min<unsigned>(c.tail_probes, 20)};
+}
+
+/// The packets themselves go again rather than a question about them: a round trip less, and where only the SACK was
+/// lost, a copy brings another one at once. They count as lost for no path and no window yet; who was to blame is
+/// judged by what is SACKed next.
+void Core::State::tail_due(ConnId id, Tick now) {
+  Connection& c = connections[id];
+  ++counters.tail_timeouts;
+  if (c.tail_probes != 0) forgive_tails(c);
+  c.tail_probe_sent = now;
+  std::uint32_t bytes = 0;
+  unsigned left = config.tail_packets;
+  for (std::uint64_t seq = c.tx.una(); seq < c.tx.next() && left != 0; ++seq) {
+    const std::uint32_t number = c.tx.number(seq);
+    TxRecord& record = TxWindow::at(segments, number);
+    if (c.tx.acked(segments, seq) || (record.flags & TxRecord::kLinked) == 0) continue;
+    bytes += record_bytes(record);
+    if (bytes > kTailBytes && left != config.tail_packets) break;
+    if (c.tail_probes == 0) suspect_path(c, seq, record, true);
+    record.flags |= TxRecord::kTail;
+    lose(id, number);
+    ++c.tail_credit;
+    ++counters.tail_copies;
+    --left;
+  }
+  if (c.tail_probes < 255) ++c.tail_probes;
+  if (c.inflight_packets != 0) want_control(id, Connection::kSendProbe);  // and what of the rest?
 }
 
 void Core::State::loss_timers(ConnId id, Tick now) {
   Connection& c = connections[id];
-  if (c.messages != 0 && active - c.silent_since >= config.peer_timeout.ns) {
+  if ((c.messages != 0 || !c.waiting.empty()) && active - c.silent_since >= config.peer_timeout.ns) {
     return fail_connection(id, Status::kPeerDead, now);
   }
   if (c.suspects != 0) judge_suspects(id, now);
@@ -138,7 +170,12 @@ void Core::State::loss_timers(ConnId id, Tick now) {
   if (oldest == kNever) return;
   if (now >= std::max(oldest, c.last_progress) + rto(c)) {
     ++counters.rto;
-    c.backoff = static_cast<std::uint8_t>(std::min<unsigned>(c.backoff + 1u, kMaxBackoff));
+    const unsigned tries = unsigned{config.retry_linear} + config.retry_exponential;
+    if (c.backoff == tries) {
+      ++counters.retries_exhausted;
+      if (config.retry_error) return fail_connection(id, Status::kPeerDead, now);
+    }
+    if (c.backoff < 255) ++c.backoff;
     signal_timeout(c, now);
     for (TxPlane& plane : c.planes) {
       while (plane.head != kNone) {
@@ -150,12 +187,7 @@ void Core::State::loss_timers(ConnId id, Tick now) {
     c.silence_budget = std::max<std::uint32_t>(4, 2u * c.route.planes);
     return;
   }
-  if (now >= tail_probe_at(c)) {
-    ++c.tail_probes;
-    c.tail_probe_sent = now;
-    c.tail_probe_id = static_cast<std::uint16_t>(random.next());
-    want_control(id, Connection::kSendProbe);
-  }
+  if (now >= tail_at(c)) tail_due(id, now);
 }
 
 }  // namespace mrc::transport

@@ -68,10 +68,16 @@ void Core::State::receive(const RxPacket& packet, Tick now) {
       return p.trimmed ? void() : on_nack(id, p, now);
     case wire::Opcode::kAcknowledge:
       ++counters.rx_ack;
-      return p.trimmed ? void() : on_nak(id, p);
+      return p.trimmed ? void() : on_acknowledge(id, p, now);
     case wire::Opcode::kProbeRequest:
       ++counters.rx_probe;
       if (p.trimmed) return;
+      confirmed(c, static_cast<std::uint8_t>(p.peth.source_context));
+      if (c.naks != c.naks_confirmed) {
+        c.nak_next = static_cast<std::uint8_t>(c.naks_confirmed + 1);
+        c.control |= Connection::kSendNak;
+      }
+      if (c.ack_any) c.control |= Connection::kSendAck;
       c.probe_reply_id = p.peth.probe_id;
       c.probe_reply_timestamp = p.peth.timestamp;
       c.probe_reply_ev = p.ev;
@@ -93,13 +99,15 @@ void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick n
   const RxWindow::Arrival arrival = c.rx.classify(seq);
   if (arrival == RxWindow::Arrival::kOutside) {
     ++counters.rx_out_of_window;
-    return;
+    // Seldom, for it says the same of all that come now: our window is known by then.
+    if (now - c.window_nack_at < config.tail_floor) return;
+    c.window_nack_at = now;
+    return send_nack_for(id, p, wire::NackReason::kPsnOutOfWindow);
   }
   if (p.trimmed) {
     ++counters.rx_trimmed;
     if (arrival == RxWindow::Arrival::kNew) {
-      nacks.push({id, p.ev, p.bth.psn, p.bth.timestamp ? p.tseth.timestamp : std::uint16_t{0}, p.trimmed_lasthop});
-      return;
+      return send_nack_for(id, p, p.trimmed_lasthop ? wire::NackReason::kTrimmedLastHop : wire::NackReason::kTrimmed);
     }
   }
   const bool marked = p.ce();
@@ -108,21 +116,35 @@ void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick n
   }
   const bool duplicate =
       arrival == RxWindow::Arrival::kDuplicate && !(planted(Bug::kDuplicatePlaced) && seq >= c.rx.next());
-  if ((marked || duplicate) && c.echo_count < c.echoes.size())
-    c.echoes[c.echo_count++] = {seq, p.ev, marked, duplicate};
-  c.echo_seq = seq;
-  c.echo_ev = p.ev;
-  c.echo_timestamp = p.tseth.timestamp;
-  c.echo_timestamp_valid = p.bth.timestamp && !p.trimmed;
-  c.echo_arrived = now;
+  // The next SACK names this packet: only one that was taken, for to be named is to be acknowledged.
+  const auto name = [&] {
+    if ((marked || duplicate) && c.echo_count < c.echoes.size())
+      c.echoes[c.echo_count++] = {seq, p.ev, marked, duplicate};
+    c.echo_seq = seq;
+    c.echo_ev = p.ev;
+    c.echo_timestamp = p.tseth.timestamp;
+    c.echo_timestamp_valid = p.bth.timestamp && !p.trimmed;
+    c.echo_arrived = now;
+  };
   c.last_activity = now;
 
   if (duplicate) {
+    name();
     ++counters.rx_duplicate;
-    if (seq >= c.rx.next()) c.rx.touch(seq);
+    seq >= c.rx.next() ? c.rx.touch(seq) : void(++counters.rx_below_window);
     return want_control(id, Connection::kSendSack);
   }
 
+  const bool imm = wire::has_imm(p.bth.opcode);
+  const bool in_order = imm || (p.bth.solicited && wire::ends_message(p.bth.opcode));
+  if (in_order) {
+    if (!room_for(c, p, seq)) return send_nack_for(id, p, wire::NackReason::kNoResource);
+    // WriteImms are counted in the order in which they were sent.
+    if (imm && c.rx_rqmsn_any &&
+        static_cast<std::int16_t>(static_cast<std::uint16_t>(p.meth.rqmsn - c.rx_rqmsn)) <= 0) {
+      return send_nack_for(id, p, wire::NackReason::kUnexpectedEvent);
+    }
+  }
   const auto length = static_cast<std::uint32_t>(p.payload.size());
   RxWrite write;
   write.conn = id;
@@ -131,21 +153,23 @@ void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick n
   write.rkey = p.reth.rkey;
   write.message_length = p.reth.length;
   write.msn = p.meth.msn;
-  write.has_imm = wire::has_imm(p.bth.opcode);
-  write.imm = write.has_imm ? p.imm.value : 0;
+  write.has_imm = imm;
+  write.imm = imm ? p.imm.value : 0;
   write.payload = p.payload;
-  ++counters.rx_data;
   if (c.phase == Connection::Phase::kOpen || c.phase == Connection::Phase::kClosing) {
     if (endpoints[c.ep].upper->place(write) == Placement::kPlaced) {
       counters.rx_bytes += length;
-    } else if (c.nak_count == 0 || c.nak[c.nak_count - 1u] != p.meth.msn) {
-      if (c.nak_count < c.nak.size()) c.nak[c.nak_count++] = p.meth.msn;
-      want_control(id, Connection::kSendNak);
+    } else if (!refuse_write(id, seq, p.meth.msn)) {
+      return send_nack_for(id, p, wire::NackReason::kNoResource);
     }
   }
+  name();
+  ++counters.rx_data;
   c.rcvd_bytes += length;
   signal_received(c, length, now);
   c.rx.mark(seq);
+  if (in_order) arrived_ordered(id, p, seq);
+  if (!c.waiting.empty()) deliver_ordered(id);
   c.unsacked_bytes += std::max<std::uint32_t>(length, 1024);
   if (marked || p.bth.retransmit || p.bth.ack_request || c.unsacked_bytes >= config.sack_bytes) {
     c.reports_left = std::max(c.reports_left, kReportsAtOnce);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the peer says about our packets: SACK, NACK (trimmed), NAK (message refused).
+// What the peer says about our packets: SACK.
 #include <algorithm>
 
 #include "mrc/transport/state.hpp"
@@ -25,8 +25,12 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
   Connection& c = connections[id];
   const wire::Seth& seth = p.seth;
   const std::uint64_t end = expand_psn(seth.cumulative_psn, c.tx.una()) + 1;
-  if (end > c.tx.next() || c.tx.una() - std::min(end, c.tx.una()) > wire::kPsnMask / 4) return;  // not about us
-  c.peer_window = std::clamp<std::uint32_t>(seth.mpr * 128u, 128u, 4096u);
+  if (end > c.tx.next() || c.tx.una() - std::min(end, c.tx.una()) > wire::kPsnMask / 4) return;    // not about us
+  if (end >= c.tx.una()) c.peer_window = std::clamp<std::uint32_t>(seth.mpr * 128u, 128u, 4096u);  // not an old one's
+  const bool answer =
+      seth.probe_reply && c.ask_at != kNever && static_cast<std::uint16_t>(seth.ack_psn_offset) == c.tail_probe_id;
+  const auto told = static_cast<std::uint8_t>(seth.source_context);
+  answer ? naks_answered(c, told, static_cast<std::uint8_t>(seth.dest_context)) : naks_told(c, told);
   const bool timestamp_valid = p.cc_present && (seth.cc_flags & kSackTimestamp) != 0;
   const std::uint64_t report = end - 1 + static_cast<std::uint64_t>(std::int64_t{seth.sack_offset});
   c.echo_match = UINT64_MAX;
@@ -58,7 +62,13 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
     }
     if (c.named_seq == seq && c.named_ev == seth.echoed_ev) c.evidence = c.named_sent;
     const bool duplicate = (seth.cc_flags & kSackDuplicate) != 0;
-    if (!current && c.suspects + c.blamed_count != 0) spurious(c, seq, seth.echoed_ev, duplicate, now);
+    if ((!current || duplicate) && c.suspects + c.blamed_count != 0) {
+      const Tick sent = spurious(c, seq, seth.echoed_ev, duplicate, now);
+      // Late, but measured: the path may have become a longer one for good.
+      if (sent != Tick{} && !current && !duplicate) {
+        sample_rtt(c, sent, p.cc.echoed_timestamp, timestamp_valid, now);
+      }
+    }
     if (seth.mark != wire::EvMark::kNone) {
       const auto index = c.evs.find(seth.echoed_ev);
       if (index && seth.mark == wire::EvMark::kSkipOnce && config.ecn_balancing) c.evs.on_ecn(*index);
@@ -80,6 +90,7 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
   c.tx.acknowledge_below(segments, end, fn);
   c.tx.acknowledge(segments, report, seth.bitmap, fn);
   if (c.tx.advance(segments)) wake_starved();
+  if (!c.ordered.empty() || c.parked) end_ordered(id);
   c.tx.note_report(segments, report, c.evidence);
   if (p.cc_present) signal_receiver(c, p.cc);
   // Anything heard ends the time of silence.
@@ -100,6 +111,7 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
   }
   c.balance.on_delivered(record.plane);
   c.evs.on_acknowledged(record.ev);
+  if ((record.flags & TxRecord::kTail) != 0 && c.suspects != 0) settle_tail(c, seq, echoed);
   const bool first = !(record.flags & TxRecord::kRetransmitted);
   if ((first || echoed) && !c.named_only) {
     const auto ahead = static_cast<std::int32_t>(record.order - plane.high_order);
@@ -128,48 +140,7 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
 
   Message& m = messages[record.message];
   ++m.acked;
-  if (m.acked == m.sent && (m.cut || m.sent == m.packets)) push_done(id, record.message, m.status);
-}
-
-void Core::State::on_nack(ConnId id, const wire::Packet& p, Tick now) {
-  Connection& c = connections[id];
-  const bool last_hop = p.neth.reason == wire::NackReason::kTrimmedLastHop;
-  if (!last_hop && p.neth.reason != wire::NackReason::kTrimmed) return;
-  c.backoff = 0;
-  c.silence_budget = kNone;
-  touch(id);
-  const std::uint64_t seq = expand_psn(p.neth.nack_psn, c.tx.una());
-  if (!c.tx.contains(seq) || c.tx.acked(segments, seq)) return;
-  const TxRecord& record = c.tx.record(segments, seq);
-  if (!(record.flags & TxRecord::kLinked) || c.evs.all()[record.ev].value != p.neth.ev) return;  // an older one
-  if (!last_hop) c.evs.on_trim(record.ev);
-  signal_trim(c, record.plane, record_bytes(record), last_hop, now);
-  c.last_progress = now;
-  if (planted(Bug::kTrimmedForgotten)) return unlink(c, c.tx.record(segments, seq), record_bytes(record));
-  lose(id, c.tx.number(seq));
-}
-
-void Core::State::on_nak(ConnId id, const wire::Packet& p) {
-  if (p.aeth.syndrome != wire::Aeth::kNakAccess) return;
-  Connection& c = connections[id];
-  const auto msn = static_cast<std::uint16_t>(p.aeth.msn);
-  for (std::uint32_t at = c.first_message; at != kNone; at = messages[at].next) {
-    Message& m = messages[at];
-    if (m.msn != msn || m.sent == 0) continue;
-    m.status = Status::kAccess;
-    if (m.sent < m.packets && !m.cut) {
-      // Nothing more of it is sent; what is in flight still needs its SACKs, or the window would stay open.
-      IndexQueue& queue = m.request.urgent ? c.urgent : c.queue;
-      if (queue.head == at) {
-        queue.head = m.queue_next;
-        if (queue.head == kNone) queue.tail = kNone;
-        m.cut = true;
-        if (m.acked == m.sent) push_done(id, at, m.status);
-      }
-    }
-    touch(id);
-    return;
-  }
+  if (m.acked == m.sent && (m.cut || m.sent == m.packets)) finished(id, record.message);
 }
 
 }  // namespace mrc::transport

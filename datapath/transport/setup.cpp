@@ -55,7 +55,17 @@ void Core::State::new_instance(ConnId id) {
   c.mtu_step = c.mtu_tries = c.mtu_retries = 0;
   c.sack_at = kNever;
   c.unsacked_bytes = 0;
-  c.echo_count = c.nak_count = c.reports_left = 0;
+  c.echo_count = c.reports_left = 0;
+  c.msn = c.rqmsn = c.acked_msn = c.ack_msn = c.rx_rqmsn = 0;
+  c.acked_any = c.ack_any = c.rx_rqmsn_any = c.parked = c.asked = false;
+  c.naks_told = c.naks_seen = c.naks_ahead = c.naks = c.naks_confirmed = c.nak_next = 0;
+  c.refused = {};
+  c.ordered = IndexQueue{};
+  c.imms = 0;
+  c.ask_at = c.hold_until = kNever;
+  c.tail_credit = 0;
+  c.window_nack_at = Tick{};
+  drop_ordered(c);
   c.probe_reporting = false;
   c.named_seq = 0;
   c.rcvd_bytes = 0;
@@ -326,7 +336,9 @@ void Core::State::on_no_endpoint(EpId ep, const wire::Packet& p, Tick now) {
 void Core::State::fail_messages(ConnId id, Status status) {
   Connection& c = connections[id];
   while (c.first_message != kNone) push_done(id, c.first_message, status);
-  c.queue = c.urgent = IndexQueue{};
+  c.queue = c.urgent = c.ordered = IndexQueue{};
+  c.parked = false;
+  c.tail_credit = 0;
   drop_suspects(c);
   c.tx.reset(segments, c.first_psn);
   for (TxPlane& plane : c.planes) plane.head = plane.tail = kNone;
@@ -341,11 +353,13 @@ void Core::State::fail_connection(ConnId id, Status status, Tick) {
   fail_messages(id, status);
   if (status == Status::kPeerDead) ++counters.peers_dead;
   push_event(id, EventKind::kConnFailed, status);
+  drop_ordered(c);
   c.phase = Connection::Phase::kIdle;
   c.qpn = 0;
   c.peer_known = c.peer_knows_us = c.announced = false;
   c.init_active = false;
   c.init_next = c.sack_at = c.mtu_next = c.health.tell_next = c.health.probe_next = kNever;
+  c.ask_at = c.hold_until = kNever;
   c.control = 0;
 }
 

@@ -89,6 +89,7 @@ void Core::State::free_connection(ConnId id) {
   if (c.ep_next != kNone) connections[c.ep_next].ep_previous = c.ep_previous;
   (c.ep_previous != kNone ? connections[c.ep_previous].ep_next : endpoints[c.ep].first_connection) = c.ep_next;
   timers.set(id, kNever);
+  drop_ordered(c);
   // Lists that it may be on stay intact: it is skipped when its turn comes. Windows keep their memory.
   Connection blank{};
   blank.remote = c.remote;

@@ -29,9 +29,15 @@ bool Core::State::window_open(const Connection& c) const {
 
 bool Core::State::has_data(const Connection& c) const {
   if (c.phase != Connection::Phase::kOpen || !c.peer_knows_us || c.silence_budget == 0) return false;
-  if (!c.cc.can_send(c.inflight_bytes, c.mtu)) return false;
-  if (c.tx.lost() != 0) return true;
-  return (!c.urgent.empty() || !c.queue.empty()) && window_open(c) && !c.in_starved;
+  const bool room = c.cc.can_send(c.inflight_bytes, c.mtu);
+  if (resend_ready(c)) return room || c.tail_credit != 0;
+  return room && (!c.urgent.empty() || !c.queue.empty()) && window_open(c) && !c.in_starved && !held_back(c);
+}
+
+/// The oldest packet to be sent again may go: the peer's window may have shrunk, or it asked for a pause.
+bool Core::State::resend_ready(const Connection& c) const {
+  if (c.tx.lost() == 0 || c.hold_until != kNever) return false;
+  return c.tx.oldest_lost(segments) - c.tx.una() < c.peer_window;
 }
 
 Core::State::Sent Core::State::send_data(ConnId id, TxPacket& out, std::uint32_t room, Tick now) {
@@ -42,13 +48,18 @@ Core::State::Sent Core::State::send_data(ConnId id, TxPacket& out, std::uint32_t
   if (usable == 0) return Sent::kNoRoom;
 
   std::uint64_t seq;
-  if (c.tx.lost() != 0) {
+  if (resend_ready(c)) {
     seq = c.tx.oldest_lost(segments);
     TxRecord& record = c.tx.record(segments, seq);
-    const auto pick = c.evs.next(usable, random, record.plane, planes);
+    auto pick = c.evs.next(usable, random, record.plane, planes);
+    if (!pick) return Sent::kNoRoom;
+    // Not where it was lost, if there is another way at all.
+    if (pick->index == record.ev) pick = c.evs.next(usable, random, record.plane, planes);
     if (!pick) return Sent::kNoRoom;
     c.tx.clear_lost(segments, seq);
-    record.flags = TxRecord::kRetransmitted;
+    if (c.tail_credit != 0) --c.tail_credit;
+    if (c.tx.lost() == 0) c.tail_credit = 0;
+    record.flags = TxRecord::kRetransmitted | (record.flags & TxRecord::kTail);
     emit_data(id, seq, *pick, out, now);
     ++counters.tx_retransmit;
     return Sent::kPacket;
@@ -66,12 +77,18 @@ Core::State::Sent Core::State::send_data(ConnId id, TxPacket& out, std::uint32_t
     c.tx.unprepare(segments);
     return Sent::kNoRoom;
   }
-  IndexQueue& queue = c.urgent.empty() ? c.queue : c.urgent;
+  IndexQueue& queue = next_queue(c);
   const std::uint32_t at = queue.head;
   Message& m = messages[at];
   if (m.sent == 0) {
     m.mtu = c.mtu;
     m.packets = m.request.length == 0 ? 1 : (m.request.length + m.mtu - 1) / m.mtu;
+    m.msn = c.msn++;
+    if (m.request.has_imm) {
+      ++c.rqmsn;
+      ++c.imms;
+    }
+    m.rqmsn = c.rqmsn;
   }
   seq = c.tx.push();
   TxRecord& record = c.tx.record(segments, seq);
@@ -81,6 +98,12 @@ Core::State::Sent Core::State::send_data(ConnId id, TxPacket& out, std::uint32_t
   if (m.sent == m.packets) {
     queue.head = m.queue_next;
     if (queue.head == kNone) queue.tail = kNone;
+    if (m.request.has_imm || m.request.semantic) {
+      m.end = seq + 1;
+      m.queue_next = kNone;
+      (c.ordered.head == kNone ? c.ordered.head : messages[c.ordered.tail].queue_next) = at;
+      c.ordered.tail = at;
+    }
   }
   emit_data(id, seq, *pick, out, now);
   counters.tx_bytes += out.length;
@@ -112,8 +135,10 @@ void Core::State::emit_data(ConnId id, std::uint64_t seq, const path::EvSet::Pic
   const bool first = record.packet == 0;
   const bool last = record.packet + 1 == m.packets;
   c.since_ack_request += std::max(length, 1024u);
+  // A SACK is asked for at the end of a burst, and four times a window: what is to come waits for it.
   const bool ask = c.since_ack_request >= std::min<std::uint64_t>(config.sack_bytes, c.cc.window() / 4) ||
                    (last && c.queue.empty() && c.urgent.empty() && c.tx.lost() == 0);
+  c.asked = ask || again;
   if (ask) c.since_ack_request = 0;
 
   using wire::Opcode;
@@ -127,6 +152,7 @@ void Core::State::emit_data(ConnId id, std::uint64_t seq, const path::EvSet::Pic
   bth.pad = static_cast<std::uint8_t>(wire::pad_of(length));
   bth.dest_qpn = c.peer_qpn;
   bth.ack_request = ask;
+  bth.solicited = last && m.request.semantic;
   bth.retransmit = again;
   bth.timestamp = true;
   bth.psn = static_cast<std::uint32_t>(seq) & wire::kPsnMask;

@@ -85,6 +85,8 @@ const char* words(int prov_errno) {
       return "the peer refused access: no such memory key, out of its bounds, or a right not granted";
     case Status::kClosed:
       return "the endpoint was closed";
+    case Status::kProtocol:
+      return "the peer met something that the protocol does not allow: is it another version of mrc?";
   }
   return "unknown reason";
 }

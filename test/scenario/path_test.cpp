@@ -153,7 +153,7 @@ TEST_CASE("a path that loses one in five packets") {
   const Tick begin = net.now;
   stream(net, milliseconds(60));
   REQUIRE((net.now - begin).ns < milliseconds(80).ns);
-  REQUIRE(bad(net, 0, sick) > 0);
+  REQUIRE(net.core(0).counters().ev_blamed > 0);  // they come and go: four in five probes are answered
   REQUIRE(bad(net, 0, [&](std::uint32_t ev) { return !sick(ev); }) == 0);
   REQUIRE(net.core(0).counters().rto == 0);
 }

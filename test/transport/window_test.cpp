@@ -103,7 +103,7 @@ TEST_CASE("send window against a model") {
     std::vector<TxSegment> items(size / 64 * 2 + 2);
     std::vector<std::uint32_t> links(items.size());
     SegmentPool pool(items, links);
-    std::vector<std::uint32_t> slots(TxWindow::slots_for(size));
+    std::vector<TxSlot> slots(TxWindow::slots_for(size));
     TxWindow window(slots);
     const std::uint32_t psn = first_psn();
     window.reset(pool, psn);

@@ -28,9 +28,10 @@ struct Message {
   std::uint32_t previous = kNone, next = kNone;  ///< all messages of the connection, oldest first
   std::uint32_t mtu = 0;                         ///< fixed by the first packet; 0 before
   std::uint32_t packets = 0, sent = 0, acked = 0;
-  std::uint16_t msn = 0, rqmsn = 0;
-  Status status = Status::kOk;  ///< kAccess once NAKed
-  bool cut = false;             ///< NAKed: no further packets, done when those sent are SACKed
+  std::uint16_t msn = 0, rqmsn = 0;  ///< given with the first packet
+  std::uint64_t end = 0;             ///< of ordered ones: one past the last packet's number, once that is sent
+  Status status = Status::kOk;       ///< kAccess once NAKed
+  bool cut = false;                  ///< NAKed: no further packets, done when those sent are SACKed
 };
 
 /// A packet declared lost and retransmitted, while it is not yet known whether its path is to blame.
@@ -42,7 +43,24 @@ struct Suspect {
   std::uint32_t next = kNone;
   std::uint16_t ev = 0;
   std::uint8_t plane = 0;
-  bool counted = false;  ///< among the losses of its plane
+  bool counted : 1 = false;  ///< among the losses of its plane
+  bool tail : 1 = false;  ///< sent again on a timer, and not known to have been lost: perhaps its SACK was
+};
+
+/// A WriteImm or the end of a semantic write that arrived before something sent earlier.
+struct Ordered {
+  std::uint64_t seq = 0;
+  std::uint32_t next = kNone;
+  std::uint32_t imm = 0, length = 0;
+  std::uint16_t msn = 0, rqmsn = 0;
+  bool has_imm = false, semantic = false;
+};
+
+/// A message of the peer that was refused, until the peer has seen the NAK.
+struct Refused {
+  std::uint32_t seq = 0;  ///< low bits of the number of the packet that was refused first
+  std::uint16_t msn = 0;
+  bool used = false;
 };
 
 /// Singly linked queue of pool indices.
@@ -120,6 +138,7 @@ struct Connection {
     kSendInitAnswer = 128,
     kSendProbeReply = 256,
     kSendBaseProbe = 512,  ///< round trip of the control class, for congestion control
+    kSendAck = 1024,  ///< semantic ACK
     kSendPlaneProbe = 0x4000,
     kSendPortStatus = 0x8000,
   };
@@ -183,9 +202,22 @@ struct Connection {
   std::uint8_t template_length = 0;
   TxWindow tx{};
   IndexQueue queue{}, urgent{};  ///< messages with packets not yet sent
+  IndexQueue ordered{};          ///< WriteImms and semantic writes sent, by number: they end in this order
   std::uint32_t first_message = kNone, last_message = kNone;
   std::uint32_t messages = 0;
   std::uint16_t msn = 0, rqmsn = 0;
+  std::uint32_t imms = 0;       ///< WriteImms begun and not complete
+  std::uint16_t acked_msn = 0;  ///< latest semantic ACK …
+  bool acked_any = false;       ///< … if any
+  bool parked = false;          ///< messages wait for NAKs that the peer tells of
+  std::uint8_t naks_told = 0;   ///< messages refused so far, as the peer says (modulo 256) …
+  std::uint8_t naks_seen = 0;   ///< … of which all these NAKs have come …
+  std::uint8_t naks_ahead = 0;  ///< … and these after them (bit i: naks_seen + 1 + i)
+  std::uint8_t ask_tries = 0;
+  Tick ask_at = kNever;          ///< when to ask for a semantic ACK or NAK that is overdue
+  Tick hold_until = kNever;      ///< nothing is sent again before: the peer had no room
+  std::uint8_t tail_credit = 0;  ///< packets that may be sent again though the congestion window is full
+  bool asked = false;            ///< the last packet sent asks for a SACK
   std::uint64_t inflight_bytes = 0;
   std::uint32_t inflight_packets = 0;   ///< linked records: sent, neither SACKed nor declared lost
   std::uint32_t since_ack_request = 0;  ///< bytes
@@ -232,11 +264,19 @@ struct Connection {
   bool echo_timestamp_valid = false;
   std::uint8_t echo_count = 0;
   std::uint8_t reports_left = 0;  ///< further SACKs that the probe's answer still needs
-  std::uint8_t nak_count = 0;
-  bool probe_reporting = false;  ///< … they answer the probe too
+  bool probe_reporting = false;   ///< … they answer the probe too
   Tick echo_arrived{};
   std::array<Echo, 8> echoes{};
-  std::array<std::uint16_t, 4> nak{};
+  static constexpr std::uint8_t kMaxRefused = 4;  ///< NAKs that the peer has not confirmed
+  std::array<Refused, 8> refused{};               ///< by their number modulo 8
+  std::uint8_t naks = 0, naks_confirmed = 0;      ///< messages refused so far (modulo 256)
+  std::uint8_t nak_next = 0;                      ///< number of the NAK to be sent next
+  std::uint16_t ack_msn = 0;                      ///< semantic ACK
+  bool ack_any = false;
+  std::uint16_t rx_rqmsn = 0;  ///< of the last WriteImm …
+  bool rx_rqmsn_any = false;   ///< … if any
+  IndexQueue waiting{};        ///< Ordered, by number
+  Tick window_nack_at{};
   std::uint16_t probe_reply_id = 0;
   std::uint16_t probe_reply_timestamp = 0;
   std::uint32_t probe_reply_ev = 0;

@@ -41,7 +41,12 @@ enum class Status : std::uint8_t {
   kRefused,        ///< version or authenticator not accepted
   kAccess,         ///< the peer NAKed the message: no such key, bound or right
   kClosed,         ///< this endpoint/connection was closed locally
+  kProtocol,       ///< the peer met something that the protocol does not allow (NACK UNEXP_EVENT)
 };
+
+/// Of a Config duration or count: derived when the core is made, from whether a link rate is declared (then clocks are
+/// precise and delay means queues) or not (then it mostly means the scheduler of a software host).
+inline constexpr Duration kDerived{-1};
 
 struct Config {
   wire::Params wire{};
@@ -63,16 +68,28 @@ struct Config {
   bool trimming = true;            ///< the fabric trims packets where it is congested
   Duration cc_target_min = microseconds(5);  ///< floor of the target queueing delay (FI_MRC_CC_TARGET_MIN)
   bool ecn_balancing = true;                 ///< an ECN echo moves packets to other EVs; off for comparisons only
+  /// Time-out: srtt + 4 variations, within these. The same for the first retry_linear tries in a row, then doubled each
+  /// time up to rto_max. (The specification's base is 1.024 us x 2^t: t = 14 is 17 ms.)
   Duration rto_min = milliseconds(20);
   Duration rto_max = seconds(1);
+  std::uint8_t retry_linear = 7;
+  std::uint8_t retry_exponential = 25;
+  /// True: a connection is in error (kPeerDead) when the tries are used up. False: they are counted
+  /// (Counters::retries_exhausted), and only peer_timeout decides: a peer that computes for long is not dead.
+  bool retry_error = false;
   Duration connect_timeout = seconds(60);  ///< FI_MRC_CONNECT_TIMEOUT
   Duration peer_timeout = seconds(60);     ///< FI_MRC_PEER_TIMEOUT
   Duration init_retry = milliseconds(5);   ///< first INIT repeat; doubles to 200 ms
   Duration linger = seconds(2);            ///< FI_MRC_LINGER
-  std::uint32_t sack_bytes = 16384;  ///< SACK when this much arrived since the last (a packet counts max(size,1024))
-  Duration sack_delay = microseconds(50);  ///< or this long after the first unSACKed packet
+  std::uint32_t sack_bytes = 16384;    ///< SACK when this much arrived since the last (a packet counts max(size,1024))
+  Duration sack_delay = kDerived;      ///< or this long after the first unSACKed packet: 5 us with a link rate, else 50
   std::uint16_t reorder_packets = 64;  ///< an EV is blamed only when this many later packets of its plane were SACKed …
-  Duration reorder_floor = microseconds(100);  ///< … and at least max(2 srtt, this) passed
+  Duration reorder_floor = kDerived;  ///< … and at least max(2 srtt, this) passed: 3 us with a link rate, else 100
+  /// A packet with nothing SACKed after it is sent again after srtt + max(4 variations, this): 2 us with a link rate,
+  /// else 100. The wait doubles each time, until the time-out takes over.
+  Duration tail_floor = kDerived;
+  std::uint8_t tail_packets = 0;     ///< that many of the oldest, 32 KiB at most; 0: 8 with a link rate, else 2
+  std::uint16_t imm_in_flight = 32;  ///< WriteImms of one connection sent and not yet complete; further ones wait
   std::uint16_t gap_packets =
       32;  ///< a gap is retransmitted after this many later packets were SACKed (sooner than blame)
   std::array<std::byte, 32> job_key{};  ///< HMAC key of INIT
@@ -90,6 +107,9 @@ struct Limits {
   std::uint32_t connections = 1024;
   std::uint32_t messages = 16384;        ///< outstanding writes of all connections
   std::uint32_t window_packets = 65536;  ///< in-flight packets of all connections
+  /// WriteImms and semantic writes that arrived ahead of something missing, of all connections (then NACK NO_RESOURCE);
+  /// and as many kImmediate events.
+  std::uint32_t ordered = 1024;
 };
 
 /// What the upper layer asks to be written. `source` stays the upper layer's: the core hands it back with each packet
@@ -103,7 +123,9 @@ struct WriteRequest {
   std::uint64_t cookie = 0;
   bool has_imm = false;
   std::uint32_t imm = 0;
-  bool urgent = false;  ///< small control message: goes before queued bulk of the same connection
+  bool urgent = false;  ///< small control message: goes before queued bulk of the same connection (not a WriteImm)
+  /// Done only when the peer says that it took effect (0xD1), in order with other semantic writes and WriteImms.
+  bool semantic = false;
 };
 
 /// One packet to send: headers from the first IPv6 header to the last extension header, then where the payload is.
@@ -165,6 +187,7 @@ enum class EventKind : std::uint8_t {
   kConnFailed,  ///< status says why; outstanding writes have failed (their events come first). The next post_write
                 ///< on the same connection starts over (a new INIT).
   kConnClosed,  ///< the peer closed cleanly after draining
+  kImmediate,   ///< a WriteImm of the peer, and all that it sent before, is in place: imm, length, msn; once, in order
 };
 
 struct Event {
@@ -172,7 +195,10 @@ struct Event {
   Status status = Status::kOk;
   EpId ep = kNoId;
   ConnId conn = kNoId;
-  std::uint64_t cookie = 0;
+  std::uint64_t cookie = 0;  ///< kWriteDone
+  std::uint32_t imm = 0;     ///< kImmediate: ImmDt
+  std::uint32_t length = 0;  ///< … bytes of the message
+  std::uint16_t msn = 0;     ///< … and its number
 };
 
 struct Counters {
@@ -189,6 +215,19 @@ struct Counters {
   std::uint64_t loopback_probes = 0, loopback_lost = 0;  ///< to our own T0s
   std::uint64_t ev_replaced = 0;                         ///< seats of bad EVs that backups took
   std::uint64_t rto = 0, spurious = 0, ev_blamed = 0, ev_restored = 0, connects = 0, accepts = 0, peers_dead = 0;
+  std::uint64_t tail_timeouts = 0;      ///< times that a tail was sent again because nothing was heard of it
+  std::uint64_t tail_copies = 0;        ///< packets sent again for that reason (also in tx_retransmit)
+  std::uint64_t retries_exhausted = 0;  ///< connections that used up retry_linear + retry_exponential time-outs
+  std::uint64_t nacks_dropped = 0;      ///< NACKs not sent for want of room: other recovery mends it
+  std::uint64_t tx_nack_window = 0;     ///< NACKs PSN_OOR_WINDOW sent: packets beyond our window
+  std::uint64_t tx_nack_resource = 0;   ///< NACKs NO_RESOURCE sent: pool of Limits::ordered or NAKs full
+  std::uint64_t tx_nack_fatal = 0;      ///< NACKs UNEXP_EVENT sent: a peer that breaks the protocol
+  std::uint64_t rx_nack_window = 0;     ///< NACKs NO_BITMAP and PSN_OOR_WINDOW received
+  std::uint64_t rx_nack_resource = 0;   ///< NACKs NO_PKT_BUFFER and NO_RESOURCE received
+  std::uint64_t rx_nack_fatal = 0;      ///< NACKs UNEXP_EVENT received: the connection failed
+  std::uint64_t rx_below_window = 0;    ///< packets that had arrived long before: acknowledged again (in rx_duplicate)
+  std::uint64_t rx_immediate = 0;       ///< kImmediate events
+  std::uint64_t writes_refused = 0;     ///< messages of peers that were NAKed (remote access error)
   std::uint64_t tx_bytes = 0, rx_bytes = 0;  ///< payload bytes of first transmissions / of placed packets
   std::array<std::uint64_t, path::kMaxPlanes> tx_plane{}, rx_plane{};              ///< packets of any kind per plane
   std::array<std::uint64_t, path::kMaxPlanes> tx_plane_bytes{}, rx_plane_bytes{};  ///< payload bytes per plane

@@ -47,7 +47,7 @@ class RxWindow {
   std::uint64_t expand(std::uint32_t psn) const { return expand_psn(psn, next_); }
 
   Arrival classify(std::uint64_t seq) const {
-    if (seq < next_) return next_ - seq <= size() ? Arrival::kDuplicate : Arrival::kOutside;
+    if (seq < next_) return Arrival::kDuplicate;  // however long ago: it is acknowledged again
     if (seq - next_ >= size()) return Arrival::kOutside;
     return (word(seq) >> (seq & 63)) & 1 ? Arrival::kDuplicate : Arrival::kNew;
   }

@@ -80,7 +80,8 @@ struct NackEntry {
   std::uint32_t ev = 0;
   std::uint32_t psn = 0;
   std::uint16_t timestamp = 0;
-  bool last_hop = false;
+  wire::NackReason reason = wire::NackReason::kTrimmed;
+  std::uint32_t qpn = 0;  ///< of the connection then
 };
 
 /// Bounded FIFO over arena memory.
@@ -140,7 +141,10 @@ struct Core::State {
   Pool<Message> messages;
   SegmentPool segments;
   Pool<Suspect> suspects;
+  Pool<Ordered> ordered;
   Ring<Event> events;
+  std::uint32_t imm_events = 0;    ///< kImmediate events in the queue
+  std::uint32_t imms_waiting = 0;  ///< WriteImms in `ordered`
   std::uint32_t write_events = 0;  ///< kWriteDone events in the queue: they hold their share of limits.messages
   Ring<Reply> replies;
   Ring<NackEntry> nacks;
@@ -229,9 +233,26 @@ struct Core::State {
   // --- sack_rx.cpp
   void on_sack(ConnId id, const wire::Packet& p, Tick now);
   void on_nack(ConnId id, const wire::Packet& p, Tick now);
-  void on_nak(ConnId id, const wire::Packet& p);
   void acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, bool echoed, Tick now);
   Duration sample_rtt(Connection& c, Tick sent, std::uint16_t echoed_timestamp, bool timestamp_valid, Tick now);
+
+  // --- ordered.cpp: WriteImm, semantic ACK and NAK, both ends
+  bool held_back(const Connection& c) const;
+  IndexQueue& next_queue(Connection& c);
+  void finished(ConnId id, std::uint32_t message);
+  void end_ordered(ConnId id);
+  void on_acknowledge(ConnId id, const wire::Packet& p, Tick now);
+  void naks_told(Connection& c, std::uint8_t told);
+  void naks_answered(Connection& c, std::uint8_t told, std::uint8_t seen);
+  bool overdue(const Connection& c) const;
+  void confirmed(Connection& c, std::uint8_t seen);
+  bool room_for(Connection& c, const wire::Packet& p, std::uint64_t seq) const;
+  bool refuse_write(ConnId id, std::uint64_t seq, std::uint16_t msn);
+  void arrived_ordered(ConnId id, const wire::Packet& p, std::uint64_t seq);
+  void take_effect(ConnId id, const Ordered& item);
+  void deliver_ordered(ConnId id);
+  void drop_ordered(Connection& c);
+  void send_nack_for(ConnId id, const wire::Packet& p, wire::NackReason reason);
 
   // --- loss.cpp
   void link(Connection& c, std::uint32_t number, TxRecord& record);
@@ -240,19 +261,23 @@ struct Core::State {
   void detect_losses(ConnId id, Tick now);
   void declare_lost(ConnId id, std::uint32_t number, bool suspect, Tick now);
   void lose(ConnId id, std::uint32_t number);
-  Tick tail_probe_at(const Connection& c) const;
+  Duration tail_wait(const Connection& c) const;
+  Tick tail_at(const Connection& c) const;
+  void tail_due(ConnId id, Tick now);
   void loss_timers(ConnId id, Tick now);
   Tick loss_deadline(const Connection& c) const;
   Duration patience(const Connection& c) const;
   Duration rto(const Connection& c) const;
 
   // --- blame.cpp
-  void suspect_path(Connection& c, std::uint64_t seq, const TxRecord& record);
+  void suspect_path(Connection& c, std::uint64_t seq, const TxRecord& record, bool tail = false);
   void judge_suspects(ConnId id, Tick now);
   void count_loss(Connection& c, Suspect& s);
   void blame(Connection& c, std::uint32_t suspect, Tick now);
   void lost_on(Connection& c, std::uint16_t ev, unsigned strikes, Tick now);
-  bool spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now);
+  Tick spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, bool duplicate, Tick now);
+  void settle_tail(Connection& c, std::uint64_t seq, bool named);
+  void forgive_tails(Connection& c);
   void drop_suspects(Connection& c);
 
   // --- plane_health.cpp
@@ -309,6 +334,7 @@ struct Core::State {
   // --- tx.cpp
   bool window_open(const Connection& c) const;
   bool has_data(const Connection& c) const;
+  bool resend_ready(const Connection& c) const;
   Sent send_data(ConnId id, TxPacket& out, std::uint32_t room, Tick now);
   wire::Packet packet_to(const Connection& c, wire::Opcode op, std::uint32_t qpn) const;
   void make_template(Connection& c) const;
@@ -320,6 +346,7 @@ struct Core::State {
   Sent send_control(ConnId id, TxPacket& out, std::uint32_t room, Tick now);
   Sent send_reply(TxPacket& out, std::uint32_t room, Tick now);
   Sent send_nack(TxPacket& out, std::uint32_t room, Tick now);
+  void write_nak(Connection& c, wire::Packet& p);
   void write_sack(Connection& c, wire::Packet& p, bool probe_reply, Tick now);
   bool control_path(Connection& c, std::uint32_t room, Tick now, std::uint32_t& ev, std::uint8_t& plane);
   void path_probe(const Connection& c, const PathProbe& probe, std::uint32_t ev, std::uint32_t payload, TxPacket& out);

@@ -21,7 +21,7 @@ struct TxRecord {
     kLinked = 1,  ///< in its plane's list: sent, and not yet known to be lost
     kRetransmitted = 2,
     kNoBlame = 4,  ///< sent into silence: its loss says nothing about its EV
-    kUrgent = 8,
+    kTail = 8,     ///< sent again on a timer, without anything SACKed after it
   };
   Tick sent{};
   std::uint32_t next = UINT32_MAX, previous = UINT32_MAX;  ///< record numbers
@@ -43,14 +43,16 @@ struct TxSegment {
   std::array<TxRecord, 64> records{};
 };
 using SegmentPool = Pool<TxSegment>;
+/// Index of a segment in the pool, which has fewer than 2^16.
+using TxSlot = std::uint16_t;
 
 class TxWindow {
  public:
-  static constexpr std::uint32_t kNone = SegmentPool::kNone;
+  static constexpr TxSlot kNone = UINT16_MAX;
 
   TxWindow() = default;
   /// `slots`: twice as many as the window has segments, a power of two.
-  explicit TxWindow(std::span<std::uint32_t> slots) : slots_(slots) {
+  explicit TxWindow(std::span<TxSlot> slots) : slots_(slots) {
     assert(std::has_single_bit(slots.size()));
     for (auto& s : slots_) s = kNone;
   }
@@ -69,14 +71,15 @@ class TxWindow {
   std::uint64_t next() const { return next_; }
   std::uint64_t span() const { return next_ - una_; }  ///< window used, SACKed ones above una included
   std::uint32_t lost() const { return lost_; }
-  std::span<const std::uint32_t> slots() const { return slots_; }  ///< segments held, kNone where there is none
+  std::span<const TxSlot> slots() const { return slots_; }  ///< segments held, kNone where there is none
 
   /// Makes sure that next() has a record; false when the shared pool is used up.
   bool prepare(SegmentPool& pool) {
-    std::uint32_t& s = slot(next_);
+    TxSlot& s = slot(next_);
     if (s != kNone) return true;
-    s = pool.take();
-    if (s == kNone) return false;
+    const std::uint32_t taken = pool.take();
+    if (taken == SegmentPool::kNone) return false;
+    s = static_cast<TxSlot>(taken);
     TxSegment& segment = pool[s];
     segment.acked = segment.lost = 0;
     segment.reported = Tick{};
@@ -86,7 +89,7 @@ class TxWindow {
   /// prepare() was for nothing: an unused segment goes back.
   void unprepare(SegmentPool& pool) {
     if (una_ != next_ && (next_ & 63) != 0) return;
-    std::uint32_t& s = slot(next_);
+    TxSlot& s = slot(next_);
     if (s == kNone) return;
     pool.give(s);
     s = kNone;
@@ -94,7 +97,9 @@ class TxWindow {
   /// Takes the next sequence number; prepare() was true.
   std::uint64_t push() { return next_++; }
 
-  std::uint32_t number(std::uint64_t seq) const { return slots_[index(seq)] * 64 + (seq & 63); }
+  std::uint32_t number(std::uint64_t seq) const {
+    return slots_[index(seq)] * 64u + static_cast<std::uint32_t>(seq & 63);
+  }
   static TxRecord& at(SegmentPool& pool, std::uint32_t number) { return pool[number / 64].records[number % 64]; }
   static std::uint64_t sequence(const SegmentPool& pool, std::uint32_t number) {
     return pool[number / 64].base + number % 64;
@@ -118,7 +123,7 @@ class TxWindow {
     if (seq < lost_hint_ || lost_ == 1) lost_hint_ = seq;
   }
   /// The oldest number to be retransmitted; lost() > 0.
-  std::uint64_t oldest_lost(const SegmentPool& pool) {
+  std::uint64_t oldest_lost(const SegmentPool& pool) const {
     if (lost_hint_ < una_) lost_hint_ = una_;
     for (;;) {
       const std::uint64_t bits = pool[slots_[index(lost_hint_)]].lost >> (lost_hint_ & 63);
@@ -182,7 +187,7 @@ class TxWindow {
   bool advance(SegmentPool& pool) {
     bool released = false;
     while (una_ < next_) {
-      const std::uint32_t s = slot(una_);
+      const TxSlot s = slot(una_);
       const unsigned shift = una_ & 63;
       std::uint64_t run = static_cast<unsigned>(std::countr_one(pool[s].acked >> shift));
       if (run > 64 - shift) run = 64 - shift;
@@ -200,7 +205,7 @@ class TxWindow {
 
  private:
   std::size_t index(std::uint64_t seq) const { return (seq >> 6) & (slots_.size() - 1); }
-  std::uint32_t& slot(std::uint64_t seq) { return slots_[index(seq)]; }
+  TxSlot& slot(std::uint64_t seq) { return slots_[index(seq)]; }
 
   template <class Fn>
   void acknowledge_word(SegmentPool& pool, std::uint64_t start, std::uint64_t bits, Fn&& fn) {
@@ -216,10 +221,10 @@ class TxWindow {
     }
   }
 
-  std::span<std::uint32_t> slots_;
+  std::span<TxSlot> slots_;
   std::uint64_t una_ = 0;
   std::uint64_t next_ = 0;
-  std::uint64_t lost_hint_ = 0;
+  mutable std::uint64_t lost_hint_ = 0;  ///< none lower is lost
   std::uint32_t lost_ = 0;
 };
 

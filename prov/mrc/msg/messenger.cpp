@@ -25,6 +25,7 @@ int error_of(transport::Status status) {
     case S::kTimedOut:
       return FI_ETIMEDOUT;
     case S::kPeerDead:
+    case S::kProtocol:
       return FI_ECONNABORTED;
     case S::kPeerRestarted:
       return FI_ECONNRESET;
@@ -364,6 +365,8 @@ void Messenger::on_event(const transport::Event& event) {
   switch (event.kind) {
     case EventKind::kWriteDone:
       on_write_done(event);
+      return;
+    case EventKind::kImmediate:  // libfabric's CQ data has 8 bytes and travels in records
       return;
     case EventKind::kConnected:
       mark(peer_of(event.conn));
