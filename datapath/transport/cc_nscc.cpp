@@ -177,8 +177,9 @@ void Nscc::on_ack(std::uint64_t bytes, Duration rtt, bool marked, CcTime at) {
   if (ignored(bytes)) return;
   if (quick_adapt(delay_ / kAdaptDelay > target_, at)) return;
   const auto n = static_cast<double>(bytes);
-  // ours: the last hop does not mark (mrc-protocol §4). So much delay without a mark is its queue: the same answer.
-  if (marked || delay_ >= target_ + target_ / 2) {
+  // ours: the last hop does not mark (mrc-protocol §4). So much delay without a mark, while the receiver says that its
+  // links are full, is that hop's queue: the same answer.
+  if (marked || (full_ && delay_ >= target_ + target_ / 2)) {
     fast_ = 0;
     if (delay_ >= target_) decrease(at);
   } else if (delay_ >= target_) {

@@ -83,6 +83,7 @@ void Core::State::write_sack(Connection& c, wire::Packet& p, bool probe_reply, T
   }
   const Duration residence = now - arrived;
   if (timestamp && residence < kTimestampRange) p.seth.cc_flags |= kSackTimestamp;
+  if (rx_share.saturated()) p.seth.cc_flags |= kSackFull;
   p.cc.echoed_timestamp = static_cast<std::uint16_t>(echoed + (residence.ns >> 7));
 }
 

@@ -7,6 +7,7 @@
 namespace mrc::transport {
 namespace {
 
+constexpr std::uint32_t kTrimmedFrame = 128 + 24;  // on the wire, with FCS, preamble and gap
 constexpr std::uint8_t kReportsAtOnce = 4;  // SACKs that one threshold may cause; the rest follows after sack_delay
 
 constexpr Duration kPortDownGuard = milliseconds(10);
@@ -106,6 +107,7 @@ void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick n
   }
   if (p.trimmed) {
     ++counters.rx_trimmed;
+    rx_share.on_trimmed(kTrimmedFrame);
     if (arrival == RxWindow::Arrival::kNew) {
       return send_nack_for(id, p, p.trimmed_lasthop ? wire::NackReason::kTrimmedLastHop : wire::NackReason::kTrimmed);
     }

@@ -92,7 +92,7 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
   if (c.tx.advance(segments)) wake_starved();
   if (!c.ordered.empty() || c.parked) end_ordered(id);
   c.tx.note_report(segments, report, c.evidence);
-  if (p.cc_present) signal_receiver(c, p.cc);
+  if (p.cc_present) signal_receiver(c, p.cc, (seth.cc_flags & kSackFull) != 0);
   // Anything heard ends the time of silence.
   c.backoff = 0;
   c.silence_budget = kNone;

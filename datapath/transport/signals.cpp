@@ -90,11 +90,12 @@ void Core::State::signal_received(Connection& c, std::uint32_t bytes, Tick now) 
 }
 
 /// CC_STATE: what the receiver demands. Older reports than the last one demand nothing.
-void Core::State::signal_receiver(Connection& c, const wire::CcState& state) {
+void Core::State::signal_receiver(Connection& c, const wire::CcState& state, bool full) {
   constexpr std::uint32_t kMask = 0xffffff;
   const std::uint32_t newly = (state.rcvd_bytes - c.peer_received) & kMask;
   if (newly > kMask / 2) return;
   c.peer_received = state.rcvd_bytes;
+  c.cc.on_receiver(full);
   if (state.rcv_cwnd_pen != 0) c.cc.on_penalty(std::uint64_t{newly} << 8, state.rcv_cwnd_pen);
   if (state.restore_cwnd) c.cc.on_restore();
 }

@@ -176,6 +176,9 @@ TEST_CASE("mrc-protocol §4: the last hop does not mark: so much delay without a
   Nscc cc = e.cc;
   const std::uint64_t window = cc.window();
   cc.on_ack(kMtu, kBase + kTarget * 3 / 2, false, {e.now, 0});
+  REQUIRE(cc.window() >= window);  // the receiver does not say that its links are full: not its queue
+  cc.on_receiver(true);
+  cc.on_ack(kMtu, kBase + kTarget * 3 / 2, false, {e.now, 0});
   REQUIRE(cc.window() < window * 81 / 100);
 }
 

@@ -33,6 +33,7 @@ concept CongestionControl = std::is_trivially_copyable_v<T> &&
   cc.on_timeout(at);
   cc.on_penalty(bytes);
   cc.on_restore();
+  cc.on_receiver(flag);
   cc.on_sent(bytes, at);
   cc.on_batch_end(at);
   { constant.window() } -> std::same_as<std::uint64_t>;
@@ -112,6 +113,10 @@ class Cc {
   }
   void on_restore() {
     dispatch(*this, [](auto& cc) { cc.on_restore(); });
+  }
+  /// Whether the receiver says that its own links are full.
+  void on_receiver(bool full) {
+    dispatch(*this, [&](auto& cc) { cc.on_receiver(full); });
   }
   void on_sent(std::uint64_t bytes, CcTime at) {
     dispatch(*this, [&](auto& cc) { cc.on_sent(bytes, at); });

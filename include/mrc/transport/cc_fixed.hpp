@@ -30,6 +30,7 @@ class FixedWindow {
   void on_timeout(CcTime) { shrink(window_ / 2, max_ / kFloor); }
   void on_penalty(std::uint64_t bytes) { shrink(bytes, max_ / kFloor); }
   void on_restore() { window_ = max_; }
+  void on_receiver(bool) {}
   void on_sent(std::uint64_t, CcTime) {}
   void on_batch_end(CcTime) {}
   std::uint64_t window() const { return window_; }

@@ -21,6 +21,7 @@ class Nscc {
   void on_timeout(CcTime at);
   void on_penalty(std::uint64_t bytes);
   void on_restore();
+  void on_receiver(bool full) { full_ = full; }
   void on_sent(std::uint64_t bytes, CcTime at);
   void on_batch_end(CcTime) {}
   std::uint64_t window() const { return static_cast<std::uint64_t>(cwnd_); }
@@ -70,6 +71,7 @@ class Nscc {
   bool trimming_ = true;
   bool measured_ = false;
   bool trigger_ = false;
+  bool full_ = false;  ///< the receiver's links
 };
 
 }  // namespace mrc::transport

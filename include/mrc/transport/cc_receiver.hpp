@@ -39,6 +39,7 @@ class ReceiverShare {
       ++epoch_;
       begin(now);
       flows_before_ = 0;
+      saturated_ = false;
     }
     if (now > last_) longest_ = std::max(longest_, now - last_);
     last_ = now;
@@ -51,6 +52,9 @@ class ReceiverShare {
       end(line_bps, now);
     }
   }
+
+  /// A trimmed packet arrived: it takes its part of the line, and of nobody's share.
+  void on_trimmed(std::uint32_t bytes) { total_trimmed_ += bytes; }
 
   bool saturated() const { return saturated_; }
   std::uint32_t flows() const { return flows_before_; }  ///< heard in the last epoch
@@ -66,7 +70,7 @@ class ReceiverShare {
     if (++epoch_ == 0) epoch_ = 1;
     started_ = last_ = now;
     longest_ = {};
-    total_ = 0;
+    total_ = total_trimmed_ = 0;
     flows_ = 0;
     contenders_ = 0;
   }
@@ -81,8 +85,8 @@ class ReceiverShare {
     if (was_there && flows_before_ > 1) {
       if (share >= before_ / flows_before_ / kTiny) ++contenders_;
       if (saturated_ && share > fair_ + fair_ / 16) {
-        // A quarter of the excess per window received.
-        flow.penalty = static_cast<std::uint8_t>(std::min<std::uint64_t>(127, (share - fair_) * 32 / share));
+        // Of the excess, a quarter per window received; half where two compete: their epochs are short.
+        flow.penalty = static_cast<std::uint8_t>(std::min<std::uint64_t>(127, (share - fair_) * 128 / share / gain_));
         flow.penalised = flow.penalised || flow.penalty != 0;
       }
     } else if (flow.penalised && flows_before_ == 1) {
@@ -96,7 +100,8 @@ class ReceiverShare {
   void end(std::uint64_t line_bps, Tick now) {
     const auto capacity =
         static_cast<std::uint64_t>(static_cast<double>(line_bps) / 8e9 * static_cast<double>((now - started_).ns));
-    saturated_ = total_ >= capacity / 100 * kFull;
+    saturated_ = total_ + total_trimmed_ >= capacity / 100 * kFull;
+    gain_ = std::clamp(contenders_, 2u, 4u);
     const double equal = 1.0 / std::max(contenders_, 1u);
     part_ = saturated_ ? part_ + (equal - part_) / 4 : std::min(1.0, part_ * 1.25);
     fair_ = static_cast<std::uint64_t>(static_cast<double>(total_) * std::max(part_, equal));
@@ -109,10 +114,11 @@ class ReceiverShare {
   Tick started_{}, last_{};
   Duration longest_{};  ///< pause between two packets in this epoch
   Duration pause_{};    ///< … and the longest to be expected
-  std::uint64_t total_ = 0, before_ = 0;
+  std::uint64_t total_ = 0, total_trimmed_ = 0, before_ = 0;
   std::uint64_t fair_ = 0;
   double part_ = 1;               ///< the fair share of the total
   std::uint32_t contenders_ = 0;  ///< connections that sent more than hardly anything in the epoch before
+  std::uint32_t gain_ = 4;
   std::uint32_t epoch_ = 0;
   std::uint32_t flows_ = 0, flows_before_ = 0;
   bool saturated_ = false;

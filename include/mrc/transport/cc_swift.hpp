@@ -21,6 +21,7 @@ class Swift {
   void on_timeout(CcTime at);
   void on_penalty(std::uint64_t bytes);
   void on_restore() {}
+  void on_receiver(bool) {}
   void on_sent(std::uint64_t, CcTime) {}
   void on_batch_end(CcTime) {}
   std::uint64_t window() const { return static_cast<std::uint64_t>(cwnd_); }

@@ -24,9 +24,11 @@ inline constexpr Duration kStall = milliseconds(2);
 inline constexpr Duration kStallGrace = milliseconds(1);
 inline constexpr std::uint8_t kStallLoops = 8;
 
-/// SETH.cc_flags, this project's use: CC_STATE's timestamp counts; the packet named had arrived before.
+/// SETH.cc_flags, this project's use: CC_STATE's timestamp counts; the packet named had arrived before;
+/// the receiver's own links are full.
 inline constexpr std::uint8_t kSackTimestamp = 1;
 inline constexpr std::uint8_t kSackDuplicate = 2;
+inline constexpr std::uint8_t kSackFull = 4;
 
 enum class EndpointStatus : std::uint8_t { kOk = 0, kVersion = 1, kAuthenticator = 2, kFull = 3 };
 
@@ -314,7 +316,7 @@ struct Core::State {
   void signal_sent(Connection& c, std::uint32_t bytes, Tick now);
   void signal_ack(Connection& c, const TxRecord& record, std::uint32_t bytes, Duration rtt, bool marked, Tick now);
   void signal_received(Connection& c, std::uint32_t bytes, Tick now);
-  void signal_receiver(Connection& c, const wire::CcState& state);
+  void signal_receiver(Connection& c, const wire::CcState& state, bool full);
   void signal_ecn(Connection& c, unsigned plane, Tick now);
   void signal_trim(Connection& c, unsigned plane, std::uint32_t bytes, bool last_hop, Tick now);
   void signal_loss(Connection& c, unsigned plane, std::uint32_t bytes, Tick now);
