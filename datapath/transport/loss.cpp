@@ -148,6 +148,7 @@ void Core::State::tail_due(ConnId id, Tick now) {
     record.flags |= TxRecord::kTail;
     lose(id, number);
     ++c.tail_credit;
+    if (c.silence_budget != kNone) ++c.silence_budget;  // it paid for the first copy
     ++counters.tail_copies;
     --left;
   }
