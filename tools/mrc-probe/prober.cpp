@@ -276,6 +276,12 @@ Result<std::vector<probe::Result>> Prober::run(const volatile bool& stop) {
   std::vector<probe::Result> out;
   for (std::size_t i = 0; i < paths_.size(); ++i) {
     out.push_back({paths_[i].links, state_[i].sent, state_[i].sent - state_[i].came});
+    // What could not even leave: the shortest path says that our own link is down.
+    const Plane& plane = planes_[paths_[i].plane];
+    if (plane.sent != 0 || paths_[i].links.size() != 1) continue;
+    if (plane.no_neighbour != 0 || !plane.port->link_up()) {
+      out.back().sent = out.back().lost = std::max(plane.no_neighbour + plane.full, options_.rules.min_lost);
+    }
   }
   return out;
 }
