@@ -42,10 +42,6 @@ fabric::SimConfig realistic(const Options& options, unsigned nodes, unsigned pla
   c.mtu = kPayload + kHeaders;
   c.carry_payload = options.quick;
   c.limits = {.endpoints = 64, .connections = 128, .messages = 8192, .window_packets = 65536};
-  // A precise clock and ports that answer at once: no floors made for busy machines.
-  c.transport.rto_min = milliseconds(1);
-  c.transport.sack_delay = microseconds(5);
-  c.transport.reorder_floor = microseconds(5);
   return c;
 }
 

@@ -29,16 +29,17 @@ def failures():
     return plan + [(8.5, "switch t1-3 plane 0 down")]
 
 
-# planes, ranks, flows, seconds, plan [(at, command)], switch options, environment
+# planes, ranks, flows, seconds, plan [(at, command)], switch options, environment (FI_MRC_DENYLIST: what the file says)
 PLANS = {
     "nic-link-removal": (8, 2, ["0:1", "1:0"], 9.5, removal(), [], {}),
-    "t0-t1-failures": (4, 2, ["0:1"], 10, failures(), ["--t1s", "16"], {}),
+    "t0-t1-failures": (4, 2, ["0:1"], 10, failures(), ["--t1", "16"], {}),
     "bad-ev": (4, 2, ["0:1"], 6, [(1.5, "link t0-0 t1-2 plane 1 loss 20%"), (4.5, "link t0-0 t1-2 plane 1 loss 0")], [],
                {}),
     "loss": (4, 2, ["0:1"], 8, [(2, "loss 0.1%"), (4, "loss 1%"), (6, "loss 5%")], [], {}),
     "incast": (2, 10, [f"{i}:7" for i in range(7)] + ["8:9"], 6, [], [], {}),
-    "shared-ev": (4, 4, ["0:1", "2:3"], 5, [], [], {}),
-    "uneven-planes": (4, 2, ["0:1"], 7, [(2, "plane 2 rate 25%"), (5, "plane 2 rate full")], [], {}),
+    "shared-ev": (4, 4, ["0:1", "2:3"], 6, [(3, "lift the denylist")], ["--rate", "100M"],
+                  {"FI_MRC_DENYLIST": "".join(f"[[deny]]\nt1 = {t1}\n" for t1 in (0, 1, 3))}),
+    "uneven-planes": (4, 2, ["0:1"], 7, [(2, "plane 2 rate 25%"), (5, "plane 2 rate full")], ["--rate", "100M"], {}),
     "lossy-nic-link": (4, 2, ["0:1", "1:0"], 7, [(2, "port nic0.0 plane 1 loss 5%"), (5, "port nic0.0 plane 1 loss 0")],
                        [], {}),
 }
@@ -106,6 +107,10 @@ def one(name, build, out):
     planes, ranks, flows, seconds, plan, options, env = PLANS[name]
     work = pathlib.Path(tempfile.mkdtemp(prefix="mrc-experiment."))
     samples, events = [], []
+    denylist = work / "deny.toml"
+    if "FI_MRC_DENYLIST" in env:
+        denylist.write_text(env["FI_MRC_DENYLIST"])
+        env = dict(env, FI_MRC_DENYLIST=str(denylist))
     try:
         with Switch(build, work, planes, options) as switch:
             run = Ranks(build, work, ranks, flows, seconds, switch.socket, env)
@@ -117,7 +122,10 @@ def one(name, build, out):
                 now = time.monotonic() - begin
                 while left and now >= left[0][0]:
                     command = left.pop(0)[1]
-                    switch.ctl(*command.split())
+                    if command == "lift the denylist":
+                        denylist.write_text("")
+                    else:
+                        switch.ctl(*command.split())
                     events.append((round(now, 3), command))
                     print(f"  {now:5.1f} s  {command}", flush=True)
                 samples.append((time.monotonic() - begin, switch.plane_bytes()))
