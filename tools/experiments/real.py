@@ -37,9 +37,9 @@ PLANS = {
                {}),
     "loss": (4, 2, ["0:1"], 8, [(2, "loss 0.1%"), (4, "loss 1%"), (6, "loss 5%")], [], {}),
     "incast": (2, 10, [f"{i}:7" for i in range(7)] + ["8:9"], 6, [], [], {}),
-    "shared-ev": (4, 4, ["0:1", "2:3"], 6, [(3, "lift the denylist")], ["--rate", "100M"],
+    "shared-ev": (4, 4, ["0:1", "2:3"], 6, [(3, "lift the denylist")], ["--rate", "400M"],
                   {"FI_MRC_DENYLIST": "".join(f"[[deny]]\nt1 = {t1}\n" for t1 in (0, 1, 3))}),
-    "uneven-planes": (4, 2, ["0:1"], 7, [(2, "plane 2 rate 25%"), (5, "plane 2 rate full")], ["--rate", "100M"], {}),
+    "uneven-planes": (4, 2, ["0:1"], 7, [(2, "plane 2 rate 25%"), (5, "plane 2 rate full")], ["--rate", "400M"], {}),
     "lossy-nic-link": (4, 2, ["0:1", "1:0"], 7, [(2, "port nic0.0 plane 1 loss 5%"), (5, "port nic0.0 plane 1 loss 0")],
                        [], {}),
 }
