@@ -103,7 +103,9 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
       PathProbe& probe = new_probe(c, now);
       probe.plane = plane;
       probe.step = kPlaneProbe;
-      path_probe(c, probe, c.evs.draw(plane, random), 0, out);
+      const std::uint32_t ev = c.evs.draw(plane, random);
+      probe.ev = c.evs.find(ev).value_or(UINT16_MAX);
+      path_probe(c, probe, ev, 0, out);
       return Sent::kPacket;
     }
   }

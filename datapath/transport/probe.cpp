@@ -39,7 +39,7 @@ void Core::State::start_mtu_probes(ConnId id, Tick now) {
 PathProbe& Core::State::new_probe(Connection& c, Tick now) {
   PathProbe& probe = c.probes[c.probe_next++ % c.probes.size()];
   if (probe.live && probe.step == 0) c.evs.on_probe_lost(probe.ev);
-  if (probe.live && probe.step == kPlaneProbe) c.health.answers[probe.plane] = 0;
+  if (probe.live && probe.step == kPlaneProbe) plane_probe_lost(c, probe, now);
   probe = PathProbe{};
   probe.sent = now;
   probe.id = c.probe_id++;
@@ -47,12 +47,17 @@ PathProbe& Core::State::new_probe(Connection& c, Tick now) {
   return probe;
 }
 
+/// The next ones take other paths, so that a dead one does not keep the whole plane out; taking the plane back pardons.
+void Core::State::plane_probe_lost(Connection& c, const PathProbe& probe, Tick now) {
+  c.health.answers[probe.plane] = 0;
+  c.evs.on_lost(probe.ev, now);
+}
+
 void Core::State::expire_probes(Connection& c, Tick now) {
   for (PathProbe& probe : c.probes) {
-    if (probe.live && probe.step == kPlaneProbe &&
-        now - probe.sent >= std::max(kPlaneProbeLost, c.rtt.srtt() * 4)) {
+    if (probe.live && probe.step == kPlaneProbe && now - probe.sent >= std::max(kPlaneProbeLost, c.rtt.srtt() * 4)) {
       probe.live = false;
-      c.health.answers[probe.plane] = 0;
+      plane_probe_lost(c, probe, now);
     }
     if (!probe.live || probe.step != 0 || now - probe.sent < std::max(kProbeTimeoutMin, rto(c))) continue;
     probe.live = false;

@@ -331,6 +331,7 @@ struct Core::State {
   std::uint32_t mtu_size(const Connection& c, unsigned step) const;  ///< step counts from 1
   void mtu_found(Connection& c, std::uint32_t mtu, Tick now);
   void set_mtu(Connection& c, std::uint32_t mtu);
+  void plane_probe_lost(Connection& c, const PathProbe& probe, Tick now);
   PathProbe& new_probe(Connection& c, Tick now);
 
   // --- tx.cpp
