@@ -103,9 +103,7 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
       PathProbe& probe = new_probe(c, now);
       probe.plane = plane;
       probe.step = kPlaneProbe;
-      const std::uint32_t ev = c.evs.draw(plane, random);
-      probe.ev = c.evs.find(ev).value_or(UINT16_MAX);
-      path_probe(c, probe, ev, 0, out);
+      path_probe(c, probe, draw_plane_probe(c, probe), 0, out);
       return Sent::kPacket;
     }
   }

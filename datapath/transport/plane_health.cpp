@@ -79,6 +79,7 @@ void Core::State::shun_plane(ConnId id, unsigned plane, Tick now) {
   ++counters.plane_suspected;
   h.shunned |= bit;
   h.answers[plane] = 0;
+  h.silent_paths[plane] = 0;
   if (now - h.back_at > kRelapseMemory) h.relapses[plane] = 0;
   if (h.relapses[plane] < 255) ++h.relapses[plane];
   excuse_plane(c, plane);

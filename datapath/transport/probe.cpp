@@ -2,6 +2,7 @@
 // Probes of paths: the largest packet that every plane carries, and whether an ASSUMED_BAD EV works again. Both are
 // ENDPOINT_REQUESTs of op EV probe, the former padded to the size in question.
 #include <algorithm>
+#include <bit>
 
 #include "mrc/transport/state.hpp"
 
@@ -39,7 +40,7 @@ void Core::State::start_mtu_probes(ConnId id, Tick now) {
 PathProbe& Core::State::new_probe(Connection& c, Tick now) {
   PathProbe& probe = c.probes[c.probe_next++ % c.probes.size()];
   if (probe.live && probe.step == 0) c.evs.on_probe_lost(probe.ev);
-  if (probe.live && probe.step == kPlaneProbe) plane_probe_lost(c, probe, now);
+  if (probe.live && probe.step == kPlaneProbe) plane_probe_lost(c, probe);
   probe = PathProbe{};
   probe.sent = now;
   probe.id = c.probe_id++;
@@ -47,17 +48,31 @@ PathProbe& Core::State::new_probe(Connection& c, Tick now) {
   return probe;
 }
 
-/// The next ones take other paths, so that a dead one does not keep the whole plane out; taking the plane back pardons.
-void Core::State::plane_probe_lost(Connection& c, const PathProbe& probe, Tick now) {
+/// One dead path must not keep the whole plane out: those on which the last probe was lost are passed over, until all
+/// of them are.
+std::uint32_t Core::State::draw_plane_probe(Connection& c, PathProbe& probe) {
+  constexpr int kDraws = 16;
+  std::uint32_t ev = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    ev = c.evs.draw(probe.plane, random);
+    probe.ev = c.evs.find(ev).value_or(0);
+    if (!(c.health.silent_paths[probe.plane] >> c.evs.path_bit(probe.ev) & 1)) break;
+  }
+  return ev;
+}
+
+void Core::State::plane_probe_lost(Connection& c, const PathProbe& probe) {
+  std::uint32_t& silent = c.health.silent_paths[probe.plane];
+  silent |= 1u << c.evs.path_bit(probe.ev);
+  if (static_cast<unsigned>(std::popcount(silent)) >= c.evs.paths()) silent = 0;
   c.health.answers[probe.plane] = 0;
-  c.evs.on_lost(probe.ev, now);
 }
 
 void Core::State::expire_probes(Connection& c, Tick now) {
   for (PathProbe& probe : c.probes) {
     if (probe.live && probe.step == kPlaneProbe && now - probe.sent >= std::max(kPlaneProbeLost, c.rtt.srtt() * 4)) {
       probe.live = false;
-      plane_probe_lost(c, probe, now);
+      plane_probe_lost(c, probe);
     }
     if (!probe.live || probe.step != 0 || now - probe.sent < std::max(kProbeTimeoutMin, rto(c))) continue;
     probe.live = false;

@@ -21,7 +21,8 @@ std::span<const Experiment> all_experiments() {
       Experiment{"incast", "7:1 with a victim flow; also without trimming, and without ECN balancing", incast},
       Experiment{"shared-ev", "two flows forced onto one path: ECN moves one away", shared_ev},
       Experiment{"uneven-planes", "one of 4 planes at a quarter of its speed", uneven_planes},
-      Experiment{"lossy-nic-link", "one NIC-T0 link loses 5 %, then heals", lossy_nic_link},
+      Experiment{"lossy-nic-link", "one NIC-T0 link loses 5 %, then heals; likewise all T1s of a plane",
+                 lossy_nic_link},
       Experiment{"sweeps", "EV count, probe interval, revival count, SACK and gap thresholds", sweeps},
   };
   return kAll;

@@ -44,7 +44,7 @@ struct Suspect {
   std::uint16_t ev = 0;
   std::uint8_t plane = 0;
   bool counted : 1 = false;  ///< among the losses of its plane
-  bool tail : 1 = false;  ///< sent again on a timer, and not known to have been lost: perhaps its SACK was
+  bool tail : 1 = false;     ///< sent again on a timer, and not known to have been lost: perhaps its SACK was
 };
 
 /// A WriteImm or the end of a semantic write that arrived before something sent earlier.
@@ -124,6 +124,7 @@ struct PlaneHealth {
   Tick back_at{};                                         ///< when a plane was last taken back into use
   std::array<std::uint16_t, path::kMaxPlanes> answers{};  ///< probes answered in a row
   std::array<std::uint8_t, path::kMaxPlanes> relapses{};
+  std::array<std::uint32_t, path::kMaxPlanes> silent_paths{};  ///< on which the last such probe was lost
 };
 
 struct Connection {
@@ -138,7 +139,7 @@ struct Connection {
     kSendInitAnswer = 128,
     kSendProbeReply = 256,
     kSendBaseProbe = 512,  ///< round trip of the control class, for congestion control
-    kSendAck = 1024,  ///< semantic ACK
+    kSendAck = 1024,       ///< semantic ACK
     kSendPlaneProbe = 0x4000,
     kSendPortStatus = 0x8000,
   };

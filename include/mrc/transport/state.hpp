@@ -331,7 +331,8 @@ struct Core::State {
   std::uint32_t mtu_size(const Connection& c, unsigned step) const;  ///< step counts from 1
   void mtu_found(Connection& c, std::uint32_t mtu, Tick now);
   void set_mtu(Connection& c, std::uint32_t mtu);
-  void plane_probe_lost(Connection& c, const PathProbe& probe, Tick now);
+  std::uint32_t draw_plane_probe(Connection& c, PathProbe& probe);
+  void plane_probe_lost(Connection& c, const PathProbe& probe);
   PathProbe& new_probe(Connection& c, Tick now);
 
   // --- tx.cpp
