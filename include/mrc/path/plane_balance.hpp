@@ -204,6 +204,9 @@ class PlaneBalance {
     }
   }
 
+  /// Losses that the others may just not have had yet: where all planes lose alike, one of them is ahead by chance.
+  static constexpr std::uint64_t kByChance = 3;
+
   std::uint32_t find_suspects(unsigned paths, const BalanceParams& params) const {
     std::uint32_t found = 0;
     for (unsigned p = 0; p < kMaxPlanes; ++p) {
@@ -211,7 +214,7 @@ class PlaneBalance {
       if (!(in_use_ >> p & 1) || t.long_lost < params.loss_packets || !spread(t, paths)) continue;
       const std::uint64_t all = std::uint64_t{t.long_lost} + t.long_delivered;
       if (t.long_lost * std::uint64_t{1000} <= params.loss_share * all) continue;
-      std::uint64_t lost = 0, sent = 0;
+      std::uint64_t lost = kByChance, sent = 0;
       for (unsigned q = 0; q < kMaxPlanes; ++q) {
         if (q == p || !(in_use_ >> q & 1) || (found >> q & 1)) continue;
         lost += tallies_[q].long_lost;
