@@ -110,7 +110,7 @@ Tick Core::State::loss_deadline(const Connection& c) const {
   }
   if (oldest == kNever) return at;
   at = std::min(at, std::max(oldest, c.last_progress) + rto(c));
-  return std::min(at, tail_at(c));
+  return std::min(at, tail_at(c, oldest));
 }
 
 /// How long to wait for news of the packet sent last. Without A flag its SACK may be sent later.
@@ -120,12 +120,14 @@ Duration Core::State::tail_wait(const Connection& c) const {
 }
 
 /// When to send the oldest packets again, should nothing be SACKed that was sent later. Each time takes twice as long,
-/// until the time-out comes first.
-Tick Core::State::tail_at(const Connection& c) const {
+/// until the time-out comes first. `oldest`: when the oldest packet in flight was sent; what is sent again and again, and
+/// NACKed, does not put its turn off.
+Tick Core::State::tail_at(const Connection& c, Tick oldest) const {
   if (c.backoff != 0) return kNever;
-  Tick from = std::max(c.last_sent, c.last_progress);
+  const Duration wait = tail_wait(c);
+  Tick from = std::max(std::min(c.last_sent, oldest + wait), c.last_progress);
   if (c.tail_probes != 0) from = std::max(from, c.tail_probe_sent);
-  return from + Duration{tail_wait(c).ns << std::min<unsigned>(c.tail_probes, 20)};
+  return from + Duration{wait.ns << std::min<unsigned>(c.tail_probes, 20)};
 }
 
 /// The packets themselves go again rather than a question about them: a round trip less, and where only the SACK was
@@ -188,7 +190,7 @@ void Core::State::loss_timers(ConnId id, Tick now) {
     c.silence_budget = std::max<std::uint32_t>(4, 2u * c.route.planes);
     return;
   }
-  if (now >= tail_at(c)) tail_due(id, now);
+  if (now >= tail_at(c, oldest)) tail_due(id, now);
 }
 
 }  // namespace mrc::transport

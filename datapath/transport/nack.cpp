@@ -42,14 +42,15 @@ void Core::State::on_nack(ConnId id, const wire::Packet& p, Tick now) {
   const TxRecord& record = c.tx.record(segments, seq);
   // One that is about an earlier transmission: the next one is on its way or will be.
   if (!(record.flags & TxRecord::kLinked) || c.evs.all()[record.ev].value != p.neth.ev) return;
-  c.last_progress = now;
   bool pause = false;
   switch (p.neth.reason) {
     case wire::NackReason::kTrimmed:
+      c.last_progress = now;
       c.evs.on_trim(record.ev);
       signal_trim(c, record.plane, record_bytes(record), false, now);
       break;
     case wire::NackReason::kTrimmedLastHop:  // congestion that every path to this peer shares
+      c.last_progress = now;
       signal_trim(c, record.plane, record_bytes(record), true, now);
       break;
     case wire::NackReason::kNoBitmap:

@@ -96,7 +96,14 @@ TEST_CASE("mrc-protocol §1: WriteImms that come early wait in a bounded pool; w
     if (wire::is_write(parsed(net, bytes).bth.opcode) && writes++ == 0) lose(bytes);  // all others come early
   };
   for (std::uint32_t i = 0; i < 8; ++i) REQUIRE(write_imm(net, 10, i) == Status::kOk);
-  REQUIRE(net.run_all(seconds(1)));
+  const bool all = net.run_all(seconds(1));
+  const auto info = net.core(0).info(net.conn(0, 1));
+  INFO("una " << info.una << " next " << info.next << " rx next " << net.core(1).info(net.conn(1, 0)).rx_next
+              << " in flight " << info.inflight_packets << " lost " << info.lost_packets << " messages "
+              << info.messages << " delivered " << immediates(net, 1).size() << " nacks "
+              << net.core(0).counters().rx_nack_resource << " done " << net.nodes[0]->done.size() << " tail "
+              << net.core(0).counters().tail_timeouts);
+  REQUIRE(all);
   net.quiesce();
   REQUIRE(net.core(1).counters().tx_nack_resource >= 5);
   REQUIRE(net.core(0).counters().rx_nack_resource >= 5);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "mrc/transport/info.hpp"
 #include "transport/pair.hpp"
 
 namespace mrc::transport::test {

@@ -264,7 +264,7 @@ struct Core::State {
   void declare_lost(ConnId id, std::uint32_t number, bool suspect, Tick now);
   void lose(ConnId id, std::uint32_t number);
   Duration tail_wait(const Connection& c) const;
-  Tick tail_at(const Connection& c) const;
+  Tick tail_at(const Connection& c, Tick oldest) const;
   void tail_due(ConnId id, Tick now);
   void loss_timers(ConnId id, Tick now);
   Tick loss_deadline(const Connection& c) const;
