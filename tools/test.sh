@@ -12,9 +12,11 @@ usage: tools/test.sh [--full] [--only PATTERN] [--build DIR]
 
 Installs what is missing (root or sudo), builds, and runs, with the time of each stage:
   unit       units, properties, fuzz corpora, cross-checks of the wire format (scapy, second decoder), layers
-  scenario   transport scenarios in virtual time: loss, reorder, duplication, dead path, dead peer (seeds printed)
-  e2e        real DPDK ports, mrc-switch, Debian's fi_info, fi_pingpong, Open MPI and NetPIPE
---full adds: sanitizers over units and scenarios, many seeds, fuzzing, the demo; results are kept in docs/test-full.md.
+  scenario   in virtual time: transport scenarios, fault finding (500 seeds, planted bugs), small experiments
+  e2e        real DPDK ports, mrc-switch, mrc-probe, telemetry, the kernel's SRv6 switches, Debian's fi_info,
+             fi_pingpong, Open MPI and NetPIPE
+--full adds: sanitizers over units and scenarios, many seeds, 10 000 seeds of fault finding, fuzzing, every experiment in
+virtual and in real time, the demo; results are kept in docs/test-full.md.
 
   --only PATTERN  only stages whose name matches this shell pattern
   --build DIR     build directory (default ./build-test)
@@ -95,7 +97,8 @@ stage shell-syntax tidy_shell
 stage unit meson_suite "$build_dir" unit
 stage scenario meson_suite "$build_dir" scenario
 stage e2e-ports-and-switch meson_suite "$build_dir" e2e
-for script in fi_info bad_ports pingpong fi_talk mpi_switch mpi_impaired mpi_af_packet mpi_tap srv6_kernel; do
+for script in fi_info bad_ports pingpong fi_talk mpi_switch mpi_impaired mpi_af_packet mpi_tap srv6_kernel telemetry \
+  mesh_probe mesh_probe_kernel; do
   stage "$script" "test/e2e/$script.sh" "$build_dir"
 done
 stage kernel-srv6 tools/experiments/kernel_srv6.sh --build "$build_dir" --out "$build_dir/experiments-out" --seconds 8 \
@@ -139,6 +142,16 @@ fuzzing() {
     grep -E 'number_of_executed_units|new_units' build-fuzz/fuzz.log
   done
 }
+experiments() { # experiments VIRTUAL|REAL: each to its verdict; the last line of each is shown
+  local name code=0 option=()
+  [ "$1" = real ] && option=(--real)
+  for name in nic-link-removal t0-t1-failures bad-ev loss incast shared-ev uneven-planes lossy-nic-link; do
+    tools/experiments/run "$name" "${option[@]}" --build "$build_dir" --out "$build_dir/experiments-out" \
+      >"$build_dir/experiment.log" 2>&1 || code=1
+    tail -n 1 "$build_dir/experiment.log"
+  done
+  return $code
+}
 lint() {
   shellcheck -x tools/*.sh tools/*/*.sh test/e2e/*.sh contrib/testbed/*.sh .ci/run &&
     codespell -q 3 README.md CONTRIBUTING.md docs include datapath prov tools test/*/*.?pp &&
@@ -149,7 +162,11 @@ if [ $full = 1 ]; then
   stage asan-ubsan asan_ubsan
   stage tsan tsan
   stage many-seeds many_seeds
+  stage faults-10000 "$build_dir/test/faults/faults" --seeds 10000 --jobs 2 --quiet
   stage fuzzing fuzzing
+  stage experiments experiments virtual
+  stage experiments-real experiments real
+  stage kernel-srv6-long tools/experiments/kernel_srv6.sh --build "$build_dir" --out "$build_dir/experiments-out"
   stage lint lint
   export NETPIPE_MAX=67108864
   stage mpi_switch-long test/e2e/mpi_switch.sh "$build_dir"
