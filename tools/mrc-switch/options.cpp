@@ -118,7 +118,7 @@ bool parse_options(int argc, char** argv, Options& out, int& exit_code) {
   app.footer(kExamples);
   app.add_option("--socket", out.socket, "control socket (default: in the runtime folder of this user, under /tmp)");
   app.add_option("--planes", out.planes, "planes")->check(CLI::Range(1, 8))->capture_default_str();
-  app.add_option("--t1", out.t1s, "T1 switches per plane")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--t1,--t1s", out.t1s, "T1 switches per plane")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--t0s", out.t0s, "T0 switches per plane; clients attach to them in turn")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
