@@ -342,6 +342,7 @@ class Client final : public SwitchClient {
     info_.fabric = w.fabric;
     info_.srv6 = w.srv6 != 0;
     info_.memory_only = w.memory_only != 0;
+    if (w.queue_log2 > 0 && w.queue_log2 < 34) info_.queue_delay = Duration{std::int64_t{1} << w.queue_log2};
     info_.link_bps = std::uint64_t{w.link_mbps} * 1000000;
     info_.mtu = w.mtu;
     info_.ring_log2 = w.ring_log2;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -48,6 +49,10 @@ Result<std::shared_ptr<EngineImpl>> EngineImpl::create(EngineParts parts) {
   }
   config.transport.wire.icrc = config.icrc == "on" || !parts.attachment->memory_only();
   if (config.transport.link_bps == 0) config.transport.link_bps = parts.attachment->link_bps();
+  // A software fabric's queues are made for longer waits than a hardware one's; what the user says comes first.
+  if (config.transport.cc_target_min == transport::Config{}.cc_target_min) {
+    config.transport.cc_target_min = std::max(config.transport.cc_target_min, parts.attachment->queue_delay());
+  }
   if (config.transport.job_key_set && config.transport.hmac == nullptr) config.transport.hmac = hmac_sha256;
   const std::size_t length = transport::Core::memory_needed(config.transport, config.limits);
   void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <bit>
+
 #include "log.hpp"
 #include "server.hpp"
 
@@ -125,6 +127,9 @@ void Server::welcome(Connection& connection, std::uint32_t sequence, Member& mem
   body.locator = forwarder_.clos().config().locator;
   body.mtu = options_.mtu;
   body.planes_up = member.carriers = forwarder_.carriers(member, control::monotonic_now());
+  if (options_.rate != 0 && options_.base_rtt.ns > 0) {
+    body.queue_log2 = static_cast<std::uint8_t>(std::bit_width(static_cast<std::uint64_t>(options_.base_rtt.ns)) - 1);
+  }
   body.link_mbps = static_cast<std::uint32_t>(options_.rate / 1000000);
   body.t0 = member.location.t0;
   body.nic = member.location.nic;

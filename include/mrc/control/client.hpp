@@ -49,6 +49,7 @@ struct SwitchInfo {
   path::UsidLayout usid{};
   std::uint64_t fabric = path::kDefaultFabric;  ///< 48 bits, for path::EndpointAddress
   bool srv6 = true;               ///< packets need an outer uSID header (path::RouteMode::kSrv6), else kEcmp
+  Duration queue_delay{};         ///< what the fabric's queues are made for; 0: not declared
   std::uint64_t link_bps = 0;     ///< rate of one plane's port; 0: not limited
   bool memory_only = true;        ///< nothing on the way can corrupt bits: iCRC may be negotiated off
   std::uint32_t mtu = 9000;       ///< L3 bytes, outer header included

@@ -70,7 +70,8 @@ struct Welcome {
   std::uint32_t mtu = 0;
   std::uint32_t planes_up = 0;
   std::uint16_t t0 = 0, nic = 0, uplinks = 1;
-  std::uint8_t planes = 0, plane_bits = 4, srv6 = 1, memory_only = 1, ring_log2 = 9, zero = 0;
+  std::uint8_t planes = 0, plane_bits = 4, srv6 = 1, memory_only = 1, ring_log2 = 9;
+  std::uint8_t queue_log2 = 0;  ///< queues are made for 2^n ns of waiting; 0: links have no rate
   std::uint32_t link_mbps = 0;  ///< rate of one plane's port; 0: not limited
   std::array<WelcomePlane, kMaxControlPlanes> plane{};
 };

@@ -52,11 +52,12 @@ class Attachment {
   virtual std::uint32_t ipv4() const = 0;  ///< our identity, host order
   virtual std::string describe() const = 0;
   virtual unsigned planes() const = 0;
-  virtual port::Port* port(unsigned plane) = 0;  ///< nullptr while there is none
-  virtual std::uint64_t fabric() const = 0;      ///< 48 bits
-  virtual std::uint16_t t0() const = 0;          ///< what our inner addresses carry
+  virtual port::Port* port(unsigned plane) = 0;         ///< nullptr while there is none
+  virtual std::uint64_t fabric() const = 0;             ///< 48 bits
+  virtual std::uint16_t t0() const = 0;                 ///< what our inner addresses carry
+  virtual Duration queue_delay() const { return {}; }   ///< that the fabric's queues are made for, 0 = not declared
   virtual std::uint64_t link_bps() const { return 0; }  ///< declared rate of each port, 0 = not declared
-  virtual bool memory_only() const = 0;          ///< no bit can flip on the way: iCRC may be off
+  virtual bool memory_only() const = 0;                 ///< no bit can flip on the way: iCRC may be off
   virtual wire::Crc32 crc32() const = 0;
   virtual port::PortLayer* layer() const { return nullptr; }  ///< whose telemetry can be used
   /// Local addresses that are somebody else's identity here (other port groups): not aliases of ours.

@@ -25,6 +25,7 @@ class SwitchPorts final : public Attachment {
   std::uint64_t fabric() const override { return client_->info().fabric; }
   std::uint16_t t0() const override { return client_->info().location.t0; }
   bool memory_only() const override { return client_->info().memory_only; }
+  Duration queue_delay() const override { return client_->info().queue_delay; }
   std::uint64_t link_bps() const override { return client_->info().link_bps; }
   wire::Crc32 crc32() const override;
   port::PortLayer* layer() const override { return &port::builtin_layer(); }
