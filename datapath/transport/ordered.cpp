@@ -77,7 +77,9 @@ void Core::State::end_ordered(ConnId id) {
 
 /// The peer refused `told` messages so far.
 void Core::State::naks_told(Connection& c, std::uint8_t told) {
-  if (after(told, c.naks_told) > 0) c.naks_told = told;
+  if (after(told, c.naks_told) <= 0) return;
+  c.naks_told = told;
+  ++c.tail_probe_id;  // answers to what was asked before this are older news
 }
 
 /// … and knows that we have seen `seen` of their NAKs. As an answer to our question it puts right whatever was told
