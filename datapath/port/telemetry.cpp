@@ -6,10 +6,16 @@
 #include <fmt/format.h>
 #include <rte_eal.h>
 #include <rte_telemetry.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <mutex>
 
@@ -80,6 +86,42 @@ rte_tel_data* container(const TelemetryValue& value) {
   return data;
 }
 
+/// Removes a folder's sockets and, if nothing else is in it, the folder.
+void remove_sockets(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (entry.is_socket(ignored)) std::filesystem::remove(entry.path(), ignored);
+  }
+  std::filesystem::remove(folder, ignored);
+}
+
+/// Nobody listens there any more: its process was killed.
+bool abandoned(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  const bool refused =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 && errno == ECONNREFUSED;
+  close(fd);
+  return refused;
+}
+
+/// Processes that were killed could not take their folders away.
+void sweep(const std::filesystem::path& own) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), ignored)) {
+    const std::filesystem::path& folder = entry.path();
+    if (folder == own || !folder.filename().string().starts_with("mrc-")) continue;
+    struct stat status {};
+    if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid()) continue;
+    if (time(nullptr) - status.st_mtim.tv_sec < 60) continue;  // perhaps not listening yet
+    if (abandoned((folder / "dpdk_telemetry.v2").string())) remove_sockets(folder);
+  }
+}
+
 int answer(const char* command, const char* parameters, rte_tel_data* data) {
   Registry& all = registry();
   const std::lock_guard guard(all.mutex);
@@ -111,6 +153,7 @@ Result<void> serve_telemetry(std::span<const TelemetryCommand> commands, Telemet
   }
   all.commands.assign(commands.begin(), commands.end());
   all.handler = std::move(handler);
+  if (const std::string folder = telemetry_folder(); !folder.empty()) sweep(folder);
   return {};
 }
 
@@ -122,13 +165,7 @@ void stop_telemetry() {
     all.handler = nullptr;
   }
   // The folder is this process's own (eal.cpp's file prefix); without us its sockets answer nothing.
-  const std::string folder = telemetry_folder();
-  if (folder.empty()) return;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    if (entry.is_socket(ignored)) std::filesystem::remove(entry.path(), ignored);
-  }
-  std::filesystem::remove(folder, ignored);
+  if (const std::string folder = telemetry_folder(); !folder.empty()) remove_sockets(folder);
 }
 
 std::string telemetry_folder() {

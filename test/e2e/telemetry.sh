@@ -5,12 +5,19 @@
 . "$(dirname "$0")/lib.sh"
 
 start_switch --planes 4
+# What a killed process left behind is taken away by the next one.
+stale=/var/run/dpdk/mrc-1-killed
+[ "$(id -u)" -eq 0 ] || stale=${XDG_RUNTIME_DIR:-/tmp}/dpdk/mrc-1-killed
+mkdir -p "$stale"
+"$PYTHON" -c 'import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind(sys.argv[1])' \
+  "$stale/dpdk_telemetry.v2"
+touch -d '-5 min' "$stale"
 export FI_MRC_TELEMETRY=1 FI_MRC_STATS=$WORK/stats FI_MRC_STATS_INTERVAL=50ms
-timeout 120 fi_pingpong -p mrc -e rdm -B 47595 -I 60000 -S 65536 >"$WORK/server" 2>&1 &
+timeout 120 fi_pingpong -p mrc -e rdm -B 47595 -I 40000 -S 65536 >"$WORK/server" 2>&1 &
 server=$!
 PIDS+=("$server")
 sleep 0.5
-timeout 120 fi_pingpong -p mrc -e rdm -P 47595 -I 60000 -S 65536 127.0.0.1 >"$WORK/client" 2>&1 &
+timeout 120 fi_pingpong -p mrc -e rdm -P 47595 -I 40000 -S 65536 127.0.0.1 >"$WORK/client" 2>&1 &
 client=$!
 PIDS+=("$client")
 
@@ -24,6 +31,7 @@ child() { # the program itself, not timeout
 }
 watched=$(child "$client")
 "$PYTHON" "$E2E/telemetry.py" "$watched" --page "$SOURCE/docs/counters.md" || fail "telemetry"
+[ ! -e "$stale" ] || fail "$stale of a killed process is still there"
 socket=$(find /var/run/dpdk "${XDG_RUNTIME_DIR:-/nowhere}/dpdk" /tmp/dpdk -path "*mrc-$watched-*" -name '*.v2' 2>/dev/null || true)
 [ -S "$socket" ] || fail "the socket vanished while the program runs"
 
