@@ -193,7 +193,9 @@ bool parse_options(int argc, char** argv, Options& out, int& exit_code) {
   app.add_option("--log", out.log, "log file (kept below 1 MiB)");
   auto* ctl =
       app.add_subcommand("ctl", "talk to a running switch: status, stats, list, timeline, and whatever changes it");
-  ctl->add_option("command", out.ctl, "what to do or to report, in as many words as it takes")->required()->expected(1, 64);
+  ctl->add_option("command", out.ctl, "what to do or to report, in as many words as it takes")
+      ->required()
+      ->expected(1, 64);
   bool all = false, json = false;
   ctl->add_flag("--all", all, "status: every link and switch");
   ctl->add_flag("--json", json, "status: as JSON, complete");
