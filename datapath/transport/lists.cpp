@@ -72,6 +72,7 @@ void Core::State::wake_starved() {
   while (!starved.empty() && segments.available() != 0) {
     const ConnId id = pop(starved, &Connection::next_starved);
     connections[id].in_starved = false;
+    if (connections[id].tx.span() == 0) connections[id].silent_since = active;
     if (has_data(connections[id])) want_data(id);
     if (segments.available() < 2) return;
   }
@@ -117,7 +118,7 @@ Tick Core::State::deadline(const Connection& c, Tick now) const {
     }
   }
   at = std::min(at, in_grace(now) ? std::max(loss, grace_until) : loss);
-  if (c.messages != 0 || !c.waiting.empty()) {
+  if (expects_answer(c)) {
     at = std::min(at, now + Duration{std::max<std::int64_t>(config.peer_timeout.ns - (active - c.silent_since), 0)});
   }
   // Bad paths are probed while there is traffic, and a while longer. A probe that waits for a plane needs no timer.

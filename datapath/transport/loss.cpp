@@ -160,7 +160,7 @@ void Core::State::tail_due(ConnId id, Tick now) {
 
 void Core::State::loss_timers(ConnId id, Tick now) {
   Connection& c = connections[id];
-  if ((c.messages != 0 || !c.waiting.empty()) && active - c.silent_since >= config.peer_timeout.ns) {
+  if (expects_answer(c) && active - c.silent_since >= config.peer_timeout.ns) {
     return fail_connection(id, Status::kPeerDead, now);
   }
   if (c.suspects != 0) judge_suspects(id, now);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr Duration kInitRetryMax = milliseconds(200);
 constexpr std::size_t kAuthenticatorSize = 32;
+constexpr Duration kLateInit = milliseconds(500);  ///< longer than any packet lives
 
 bool newer(std::uint32_t a, std::uint32_t b) {
   return wire::psn_diff(a, b) > 0;
@@ -202,15 +203,17 @@ void Core::State::on_init(EpId ep, const wire::Packet& p, std::uint8_t plane, Ti
   if (c.self && (c.phase != Connection::Phase::kOpen || instance != c.instance)) return;
 
   const bool same_life = body->incarnation == c.peer_incarnation;
+  // A late INIT of a life that we never knew looks like a restart: should the life that it seems to begin stay mute
+  // while the one before still calls, then that one is the living one.
+  const bool over = body->incarnation == c.former_incarnation && c.former_incarnation != 0 &&
+                    (c.unconfirmed_since == kNever || now - c.unconfirmed_since < kLateInit);
   if (c.peer_known) {
     if (same_life && instance == c.peer_instance) {
       // A repeated INIT: answered below.
-    } else if (!planted(Bug::kStaleInitAccepted) &&
-               (same_life ? !newer(instance, c.peer_instance) : body->incarnation == c.former_incarnation)) {
+    } else if (!planted(Bug::kStaleInitAccepted) && (same_life ? !newer(instance, c.peer_instance) : over)) {
       return;  // a late duplicate of what was before
     } else {
       // The peer started over. What we sent to its former self is lost; if it never knew us, nothing was sent.
-      if (!same_life) c.former_incarnation = c.peer_incarnation;
       if (c.peer_knows_us) {
         fail_connection(id, Status::kPeerRestarted, now);
       } else {
@@ -223,8 +226,7 @@ void Core::State::on_init(EpId ep, const wire::Packet& p, std::uint8_t plane, Ti
     }
     if (!newer(instance, c.peer_instance) && instance != c.peer_instance) return;
     if (instance == c.peer_instance) return refuse(p, ep, 0, e.incarnation, now);
-  } else if (body->incarnation == c.former_incarnation && c.former_incarnation != 0 &&
-             !planted(Bug::kStaleInitAccepted)) {
+  } else if (over && !planted(Bug::kStaleInitAccepted)) {
     return;
   }
   if (c.phase == Connection::Phase::kIdle) {
@@ -263,7 +265,6 @@ void Core::State::on_init_answer(EpId ep, const wire::Packet& p, Tick now) {
   const bool same_life = body->incarnation == c.peer_incarnation;
   if (c.peer_known && !(same_life && p.bth.psn == c.peer_instance)) {
     if (c.peer_knows_us || (same_life && !newer(p.bth.psn, c.peer_instance))) return;
-    if (!same_life) c.former_incarnation = c.peer_incarnation;
     c.peer_known = false;  // its answer to us is newer than what we had learnt; nothing was sent to it yet
   }
   if (!c.peer_known) learn_peer(id, *body, p.bth.psn, now);
@@ -271,12 +272,13 @@ void Core::State::on_init_answer(EpId ep, const wire::Packet& p, Tick now) {
   settle(id, now);
 }
 
-void Core::State::learn_peer(ConnId id, const wire::InitBody& body, std::uint32_t instance, Tick) {
+void Core::State::learn_peer(ConnId id, const wire::InitBody& body, std::uint32_t instance, Tick now) {
   Connection& c = connections[id];
   c.peer_known = true;
   c.peer_qpn = body.qpn;
-  // Also where the former life was over already (closed, failed): its late INITs must not end the new one.
+  // Late INITs of the former life must not end the new one, also where the former was over already (closed, failed).
   if (c.peer_incarnation != 0 && c.peer_incarnation != body.incarnation) c.former_incarnation = c.peer_incarnation;
+  c.unconfirmed_since = now;
   c.peer_incarnation = body.incarnation;
   c.peer_instance = instance;
   c.peer_window = std::clamp(body.window, 1u, 4096u);
@@ -294,6 +296,7 @@ void Core::State::peer_knows(ConnId id, Tick now) {
   Connection& c = connections[id];
   if (c.peer_knows_us || !c.peer_known) return;
   c.peer_knows_us = true;
+  c.unconfirmed_since = kNever;
   c.init_active = false;
   c.init_next = kNever;
   c.control &= static_cast<std::uint16_t>(~Connection::kSendInit);

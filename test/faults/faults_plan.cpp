@@ -152,7 +152,7 @@ void draw_faults(Random& random, Plan& plan) {
   // What chance alone would hardly bring together.
   if (random.chance(0.08)) cut_all(plan, within(random, horizon), Duration{draw_log(random, 10'000, kLongest)});
   if (random.chance(0.08)) silence(random, plan, horizon);
-  if (random.chance(0.08)) ghosts(random, plan);
+  if (random.chance(0.15)) ghosts(random, plan);
   std::stable_sort(plan.faults.begin(), plan.faults.end(), [](const Fault& a, const Fault& b) { return a.at < b.at; });
 }
 

@@ -68,6 +68,7 @@ transport::WriteRequest Ledger::request(const Entry& entry) const {
   request.has_imm = entry.op.imm;
   request.imm = entry.imm;
   request.urgent = entry.op.urgent;
+  request.semantic = entry.op.semantic;
   return request;
 }
 
@@ -75,6 +76,7 @@ void Ledger::posted(Entry& entry, Tick now, std::uint32_t from_epoch) {
   entry.state = OpState::kPosted;
   entry.posted = now;
   entry.from_epoch = from_epoch;
+  entry.serial = ++posts_;
 }
 
 void Ledger::give_up(Entry& entry) {
@@ -88,6 +90,7 @@ void Ledger::renew(Entry& entry, std::uint32_t epoch) {
   entry.memory.assign(entry.op.length + 2 * kGuard, kCanary);
   entry.placed = 0;
   entry.empty_placed = 0;
+  entry.immediates = 0;
 }
 
 transport::Placement Ledger::place(const transport::RxWrite& write, std::uint32_t node, std::uint32_t epoch) {
@@ -172,8 +175,9 @@ void Ledger::done(std::uint32_t node, std::uint32_t epoch, const transport::Even
   entry.status = event.status;
   --unfinished_;
   if (event.status == transport::Status::kOk) {
-    if (entry.op.fate != Fate::kGood) return;  // the refusal may be lost on the way: it is best effort
+    if (entry.op.fate != Fate::kGood) return violate("a write completed that the peer refused", who);
     if (!entry.complete) return violate("an operation completed before all its bytes were there", who);
+    if (entry.op.imm && entry.immediates == 0) return violate("a WriteImm completed and its target was not told", who);
     const auto* memory = entry.memory.data();
     const std::size_t length = entry.op.length;
     if (entry.placed == length && std::memcmp(memory + kGuard, entry.source, length) != 0) {
@@ -189,6 +193,36 @@ void Ledger::done(std::uint32_t node, std::uint32_t epoch, const transport::Even
     return;
   }
   if (!pardoned) violate("an operation failed although its peer was there all the time", who);
+}
+
+/// Everything that the peer sent before is in place, and events come in the order of posting.
+void Ledger::immediate(std::uint32_t node, std::uint32_t peer, std::uint32_t epoch, const transport::Event& event) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
+    return e.op.imm && e.imm == event.imm && e.op.from == peer && e.op.to == node;
+  });
+  const auto who = fmt::format("node {}, from node {}, immediate {:#x}", node, peer, event.imm);
+  if (found == entries_.end()) return violate("immediate data came that nobody sent", who);
+  Entry& entry = *found;
+  if (entry.op.fate != Fate::kGood) return;
+  if (entry.to_epoch != epoch || !entry.complete || event.length != entry.op.length) {
+    return violate("immediate data came before its write was in place", who);
+  }
+  if (entry.immediates++ != 0) return violate("immediate data came twice", who);
+  for (const Entry& other : entries_) {
+    if (&other == &entry || other.op.from != peer || other.op.to != node || other.from_epoch != entry.from_epoch ||
+        other.serial == 0 || other.op.fate != Fate::kGood) {
+      continue;
+    }
+    const bool here = other.to_epoch == epoch;
+    const bool failed = other.state == OpState::kDone && other.status != transport::Status::kOk;
+    if (other.serial < entry.serial && !failed && !(other.complete && (here || other.state == OpState::kDone))) {
+      return violate("immediate data came before what was written earlier",
+                     who + fmt::format(", operation {} before {}", other.index, entry.index));
+    }
+    if (other.serial > entry.serial && here && other.immediates != 0) {
+      return violate("immediate data came out of order", who + fmt::format(", operation {}", entry.index));
+    }
+  }
 }
 
 }  // namespace mrc::faults

@@ -29,7 +29,9 @@ struct Entry {
   std::vector<std::byte> memory;  ///< guard, registered bytes, guard; made anew for each life of the target
   std::uint64_t placed = 0;
   std::uint32_t empty_placed = 0, refused = 0;
-  bool complete = false;  ///< all bytes were there, within one life of the target
+  std::uint32_t serial = 0;      ///< the order of posting
+  std::uint32_t immediates = 0;  ///< kImmediate events, in this life of the target
+  bool complete = false;         ///< all bytes were there, within one life of the target
 };
 
 class Ledger {
@@ -51,6 +53,8 @@ class Ledger {
   transport::Placement place(const transport::RxWrite& write, std::uint32_t node, std::uint32_t epoch);
   /// A kWriteDone event of `node`. `pardoned`: an error of this kind may come.
   void done(std::uint32_t node, std::uint32_t epoch, const transport::Event& event, Tick now, bool pardoned);
+  /// A kImmediate event of `node`, from `peer`.
+  void immediate(std::uint32_t node, std::uint32_t peer, std::uint32_t epoch, const transport::Event& event);
   /// The entry that `cookie` stands for, nullptr (and a violation) if there is none.
   Entry* find(std::uint64_t cookie);
 
@@ -62,6 +66,7 @@ class Ledger {
 
   std::vector<Entry> entries_;
   std::uint32_t unfinished_ = 0;
+  std::uint32_t posts_ = 0;
   std::string violation_, details_;
 };
 

@@ -28,7 +28,7 @@ struct Options {
 
 /// Shows what went wrong, how to see it again, and the smallest plan that shows it too.
 void report(const char* self, std::uint64_t seed, const std::string& violation, const std::string& details,
-            bool smaller) {
+            bool smaller, bool trace = false) {
   fmt::print("\nseed {} FAILED: {}\n  {}\n  again: {} --seed {} --trace\n", seed, violation, details, self, seed);
   const Plan plan = make_plan(seed);
   if (!smaller || violation == "two runs of one seed differ") return;
@@ -44,6 +44,7 @@ void report(const char* self, std::uint64_t seed, const std::string& violation, 
   fmt::print("  shrunk in {} runs, from {} operations and {} faults to {} and {}:\n  {}: {}\n{}", tried,
              plan.operations.size(), plan.faults.size(), small.operations.size(), small.faults.size(), v.violation,
              v.details, to_string(small));
+  if (trace) run_apart(small, true);
 }
 
 int run_one(const char* self, const Options& o) {
@@ -54,7 +55,7 @@ int run_one(const char* self, const Options& o) {
       "seed {}: trace {:016x}, {} events, {} packets ({} sent again), {} full audits, {:.3f} ms of virtual time\n",
       *o.seed, v.hash, v.events, v.packets, v.retransmitted, v.audits, static_cast<double>(v.elapsed.ns) / 1e6);
   if (v.violation.empty()) return 0;
-  report(self, *o.seed, v.violation, v.details, !o.no_shrink && !o.trace);
+  report(self, *o.seed, v.violation, v.details, !o.no_shrink, o.trace);
   return 1;
 }
 

@@ -12,7 +12,8 @@ namespace {
 constexpr std::uint16_t kPort = 100;
 
 const char* name(transport::EventKind kind) {
-  constexpr const char* kNames[] = {"write done", "connected", "accepted", "connection failed", "connection closed"};
+  constexpr const char* kNames[] = {"write done",        "connected",         "accepted",
+                                    "connection failed", "connection closed", "immediate data"};
   const auto i = static_cast<std::size_t>(kind);
   return i < std::size(kNames) ? kNames[i] : "event";
 }
@@ -137,10 +138,6 @@ bool Members::gone(unsigned node) const {
   return members_[node]->dead || members_[node]->closing;
 }
 
-bool Members::any_gone() const {
-  return std::any_of(members_.begin(), members_.end(), [](const auto& m) { return m->dead || m->closing; });
-}
-
 /// A set-up packet of a former life of `a` that arrives when its next life is connected already: `b`, which never knew
 /// the former one, must take it for a newer one. Lives that follow one another faster than packets die are not the
 /// transport's business.
@@ -183,7 +180,8 @@ void Members::on_event(unsigned node, const transport::Event& event) {
     return;
   }
   const auto who = sim_.node_of(sim_.core(node).remote(event.conn));
-  if (who && (event.kind == transport::EventKind::kConnected || event.kind == transport::EventKind::kAccepted)) {
+  if (who && event.kind == transport::EventKind::kImmediate) return ledger_.immediate(node, *who, m.epoch, event);
+  if (who && event.kind == transport::EventKind::kConnected) {
     m.met[*who] = members_[*who]->epoch;
   }
   if (event.kind != transport::EventKind::kConnFailed && event.kind != transport::EventKind::kConnClosed) return;

@@ -34,7 +34,6 @@ class Members {
   void deny(unsigned node, const Fault* fault);
   /// Dead or closed for good: whoever talks to it gets errors.
   bool gone(unsigned node) const;
-  bool any_gone() const;
 
   // The end.
   void check_pools(bool everything);

@@ -82,7 +82,12 @@ void draw_knobs(Random& random, transport::Config& c) {
   c.rto_min = microseconds(draw_log(random, 1000, 20000));
   c.rto_max = milliseconds(draw_log(random, 50, 1000));
   c.sack_bytes = static_cast<std::uint32_t>(draw_log(random, 1024, 65536));
-  c.sack_delay = microseconds(draw_log(random, 5, 200));
+  if (random.chance(0.5)) c.sack_delay = microseconds(draw_log(random, 5, 200));
+  if (random.chance(0.3)) c.tail_floor = microseconds(draw_log(random, 1, 500));
+  c.tail_packets = static_cast<std::uint8_t>(random.below(16));
+  c.imm_in_flight = static_cast<std::uint16_t>(draw_log(random, 1, 64));
+  c.retry_linear = static_cast<std::uint8_t>(1 + random.below(8));
+  c.retry_exponential = static_cast<std::uint8_t>(1 + random.below(30));
   c.gap_packets = static_cast<std::uint16_t>(draw_log(random, 3, 64));
   c.reorder_packets = static_cast<std::uint16_t>(draw_log(random, 16, 128));
   c.peer_timeout = seconds(5);
@@ -140,6 +145,8 @@ Plan make_plan(std::uint64_t seed) {
   sim.limits.messages = static_cast<std::uint32_t>(draw_log(random, 8, 512));
   sim.limits.window_packets = static_cast<std::uint32_t>(draw_log(random, 256, 8192));
 
+  sim.limits.ordered = static_cast<std::uint32_t>(draw_log(random, 2, 1024));
+
   const std::uint32_t mtu = sim.mtu - 140;
   const auto pairs = draw_pairs(random, sim.nodes);
   std::int64_t packets = draw_log(random, 20, kMostPackets);
@@ -148,6 +155,7 @@ Plan make_plan(std::uint64_t seed) {
   const Duration spread = random.chance(0.3) ? Duration{} : microseconds(draw_log(random, 10, 20000));
   const double refused = random.chance(0.2) ? 0.1 : 0;
   const double urgent = random.chance(0.3) ? 0.3 : 0;
+  const double semantic = random.chance(0.3) ? 0.3 : 0;
   while (packets > 0 && plan.operations.size() < kMostOperations) {
     const auto& [from, to] = pairs[random.below(static_cast<std::uint32_t>(pairs.size()))];
     Operation op;
@@ -157,6 +165,7 @@ Plan make_plan(std::uint64_t seed) {
     op.urgent = random.chance(urgent);
     op.length = op.urgent ? random.below(mtu) : draw_length(random, mtu, most);
     op.imm = random.chance(0.2);
+    op.semantic = random.chance(semantic);
     if (random.chance(refused)) op.fate = random.chance(0.5) ? Fate::kBadKey : Fate::kBeyond;
     if (op.length < 2 * mtu && op.fate == Fate::kBeyond) op.fate = Fate::kBadKey;
     packets -= 1 + op.length / mtu;

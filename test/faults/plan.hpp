@@ -24,6 +24,7 @@ struct Operation {
   Fate fate = Fate::kGood;
   bool imm = false;
   bool urgent = false;
+  bool semantic = false;  ///< done when the peer says that it took effect
 };
 
 enum class FaultKind : std::uint8_t {

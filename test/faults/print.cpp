@@ -118,6 +118,7 @@ std::string to_string(const Operation& op) {
   std::string text = fmt::format("at {:>12}  node {} writes {} B to node {}", time(op.at), op.from, op.length, op.to);
   if (op.imm) text += ", immediate";
   if (op.urgent) text += ", urgent";
+  if (op.semantic) text += ", semantic";
   if (op.fate == Fate::kBadKey) text += ", with a wrong key";
   if (op.fate == Fate::kBeyond) text += ", half of it beyond the memory";
   return text;
@@ -132,13 +133,15 @@ std::string to_string(const Plan& plan) {
                   s.link_bps / 1'000'000'000, s.mtu, s.tx_ring);
   text += fmt::format(
       "  window {} packets, {} B; {} EVs, at least {} active, probed every {}; RTO {} … {}; SACK after {} B or {}; "
-      "gap {}, blame after {}; first PSN {}\n  congestion control {}, {} Gb/s declared, trimming {}; fabric links {} "
-      "Gb/s and {} Gb/s to T1s\n  limits: {} messages, {} packets in flight; linger {}\n",
+      "gap {}, blame after {}; first PSN {}; tail {} packets, {} WriteImms, retries {} + {}\n  congestion control {}, "
+      "{} Gb/s declared, trimming {}; fabric links {} "
+      "Gb/s and {} Gb/s to T1s\n  limits: {} messages, {} packets in flight, {} ordered; linger {}\n",
       c.window, c.window_bytes, c.ev.per_connection, c.ev.min_active, time(c.ev.probe_interval), time(c.rto_min),
       time(c.rto_max), c.sack_bytes, time(c.sack_delay), c.gap_packets, c.reorder_packets,
-      c.first_psn == UINT32_MAX ? "random" : std::to_string(c.first_psn), static_cast<int>(c.cc),
-      c.link_bps / 1'000'000'000, c.trimming, s.clos.nic_to_t0.bps / 1'000'000'000, s.clos.t0_t1.bps / 1'000'000'000,
-      s.limits.messages, s.limits.window_packets, time(c.linger));
+      c.first_psn == UINT32_MAX ? "random" : std::to_string(c.first_psn), c.tail_packets, c.imm_in_flight,
+      c.retry_linear, c.retry_exponential, static_cast<int>(c.cc), c.link_bps / 1'000'000'000, c.trimming,
+      s.clos.nic_to_t0.bps / 1'000'000'000, s.clos.t0_t1.bps / 1'000'000'000, s.limits.messages,
+      s.limits.window_packets, s.limits.ordered, time(c.linger));
   text += fmt::format("  {} operations, {} B:\n", plan.operations.size(), plan.bytes());
   for (const auto& op : plan.operations) text += "    " + to_string(op) + "\n";
   text += fmt::format("  {} faults:\n", plan.faults.size());

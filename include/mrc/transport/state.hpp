@@ -240,6 +240,10 @@ struct Core::State {
 
   // --- ordered.cpp: WriteImm, semantic ACK and NAK, both ends
   bool held_back(const Connection& c) const;
+  /// The peer's silence counts: not while we have sent it nothing for want of window segments, which others hold.
+  bool expects_answer(const Connection& c) const {
+    return (c.messages != 0 && !(c.in_starved && c.tx.span() == 0)) || !c.waiting.empty();
+  }
   IndexQueue& next_queue(Connection& c);
   void finished(ConnId id, std::uint32_t message);
   void end_ordered(ConnId id);
