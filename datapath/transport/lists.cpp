@@ -72,7 +72,10 @@ void Core::State::wake_starved() {
   while (!starved.empty() && segments.available() != 0) {
     const ConnId id = pop(starved, &Connection::next_starved);
     connections[id].in_starved = false;
-    if (connections[id].tx.span() == 0) connections[id].silent_since = active;
+    if (connections[id].tx.span() == 0) {
+      connections[id].silent_since = active;  // from now on an answer is expected
+      schedule(id, last_call);
+    }
     if (has_data(connections[id])) want_data(id);
     if (segments.available() < 2) return;
   }
