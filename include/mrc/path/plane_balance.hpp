@@ -137,12 +137,12 @@ class PlaneBalance {
   /// The plane is worse off than the others: its marks, trims, delays and losses say nothing about them.
   bool in_trouble(unsigned plane) const { return tallies_[plane].weight < kOne - kOne / 8 || !(in_use_ >> plane & 1); }
   std::uint32_t in_use() const { return in_use_; }
-  /// Losses in a row that speak against one path: one where packets get lost rarely, more where they get lost on all
-  /// paths of the plane or on all planes.
+  /// Losses in a row that speak against one path: one where packets get lost rarely, or on some paths only; more where
+  /// they get lost on all paths of the plane or on all planes.
   unsigned strikes(unsigned plane, unsigned paths) const {
     std::uint32_t share = UINT32_MAX;  // in 10 000, of the plane that loses least
     for (unsigned p = 0; p < kMaxPlanes; ++p) {
-      if (in_use_ >> p & 1) share = std::min(share, share_of(tallies_[p]));
+      if (in_use_ >> p & 1) share = std::min(share, everywhere(tallies_[p], paths) ? share_of(tallies_[p]) : 0);
     }
     if (share == UINT32_MAX) share = 0;
     if (spread(tallies_[plane], paths)) share = std::max(share, share_of(tallies_[plane]));
@@ -163,6 +163,13 @@ class PlaneBalance {
   }
   static std::uint32_t share_of(const Tally& t) {
     return t.long_lost < 2 ? 0 : t.long_lost * 10000u / (std::uint32_t{t.long_lost} + t.long_delivered);
+  }
+  /// The losses lie on as many paths as if they fell by chance, or nearly so.
+  static bool everywhere(const Tally& t, unsigned paths) {
+    paths = std::clamp(paths, 1u, 32u);
+    std::uint32_t expected = 0;  // distinct paths that so many losses meet, in 1/256
+    for (unsigned n = std::min<unsigned>(t.long_lost, 4 * paths); n != 0; --n) expected += 256 - expected / paths;
+    return static_cast<unsigned>(std::popcount(t.lossy_paths)) * 256u * 4 >= expected * 3;
   }
   static bool spread(const Tally& t, unsigned paths) {
     paths = std::clamp(paths, 1u, 32u);
