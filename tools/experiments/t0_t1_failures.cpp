@@ -89,7 +89,7 @@ void t0_t1_failures(const Options& options, Report& report) {
       bench.command(cables[i].text() + " up");
     }
   });
-  t = t + step;
+  t = t + std::max(step, milliseconds(100));  // time to find out that they work
   const Cable last = cables[kFailures + kFlapping];
   mark(t, "a T1 dies");
   bench.sim().at(bench.at(t), [&] {
