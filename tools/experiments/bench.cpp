@@ -286,6 +286,12 @@ nlohmann::json Bench::counters() const {
                      {"spurious", c.spurious},
                      {"ev_blamed", c.ev_blamed},
                      {"ev_restored", c.ev_restored},
+                     {"ev_replaced", c.ev_replaced},
+                     {"tail_timeouts", c.tail_timeouts},
+                     {"tail_copies", c.tail_copies},
+                     {"plane_suspected", c.plane_suspected},
+                     {"plane_degraded", c.plane_degraded},
+                     {"loopback_lost", c.loopback_lost},
                      {"peers_dead", c.peers_dead},
                      {"tx_plane", c.tx_plane}});
   }
