@@ -125,7 +125,8 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
     }
   }
   if ((c.control & Flag::kSendBaseProbe) != 0) {
-    const auto pick = c.evs.next(room & plane_mask(c.route), random, -1, links_up);
+    const std::uint32_t planes = planes_for(c);
+    const auto pick = c.evs.next(room & planes, random, -1, planes);
     clear(Flag::kSendBaseProbe);
     if (pick) {
       PathProbe& probe = new_probe(c, now);
@@ -137,7 +138,7 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
     }
   }
   if ((c.control & Flag::kSendMtuProbe) != 0) {
-    const std::uint32_t planes = c.mtu_planes & links_up & plane_mask(c.route);
+    const std::uint32_t planes = c.mtu_planes & planes_there(c);
     const std::uint32_t size = c.mtu_step == 0 ? 0 : mtu_size(c, c.mtu_step);
     if (planes == 0 || size == 0) {
       clear(Flag::kSendMtuProbe);

@@ -109,7 +109,7 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
     spurious(c, seq, c.evs.all()[record.ev].value, false,
              now);  // declared lost, and here it is before we sent it again
   }
-  c.balance.on_delivered(record.plane);
+  c.balance.on_delivered(record.plane, c.evs.path_bit(record.ev));
   c.evs.on_acknowledged(record.ev);
   if ((record.flags & TxRecord::kTail) != 0 && c.suspects != 0) settle_tail(c, seq, echoed);
   const bool first = !(record.flags & TxRecord::kRetransmitted);

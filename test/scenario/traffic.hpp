@@ -85,6 +85,17 @@ class Traffic {
     sim.run_until(sim.now() + milliseconds(1));
     clear();
   }
+  /// From now on payloads are a pattern, and each byte placed is compared. Needs SimConfig::carry_payload.
+  void check_contents() {
+    REQUIRE(sim.config().carry_payload);
+    check_ = true;
+    sim.set_gather([](const TxPacket& packet, std::span<std::byte> out) {
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = pattern(packet.offset + i);
+    });
+  }
+  static std::byte pattern(std::uint64_t at) { return static_cast<std::byte>(at * 167 >> 4); }
+  std::uint64_t wrong = 0;  ///< bytes placed that are not what was sent
+
   void start(Flow& flow) {
     flow.running = true;
     while (flow.outstanding < kDepth) post(flow);
@@ -126,6 +137,9 @@ class Traffic {
     End(Traffic& traffic, Flow& flow, unsigned node) : traffic_(traffic), flow_(flow), node_(node) {}
     Placement place(const RxWrite& write) override {
       flow_.placed += write.payload.size();
+      for (std::size_t i = 0; traffic_.check_ && i < write.payload.size(); ++i) {
+        traffic_.wrong += write.payload[i] != pattern((write.va & 0xffffff) + i);
+      }
       return Placement::kPlaced;
     }
     Status route(const wire::Ipv6Address& remote, path::Route& out) override {
@@ -152,6 +166,7 @@ class Traffic {
 
   std::vector<std::unique_ptr<End>> ends_;
   Duration span_{};
+  bool check_ = false;
 };
 
 }  // namespace mrc::transport::test

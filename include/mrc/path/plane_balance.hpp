@@ -8,8 +8,8 @@
 //   at first by the cap, then by its weight w, which follows what it delivers in comparison with the best.
 // - Marks (ECN, trims) of a plane that the others do not show take its weight down and are its own business; the window
 //   of the whole connection is for what all planes have in common (in_trouble()).
-// - A plane that loses packets on most of its paths while the others do not is suspect: its link to a NIC, not one of
-//   its paths, and not its EVs (docs/protocol.md "Planes").
+// - A plane that loses packets on most of its paths while the others do not, or delivers nothing at all any more, is
+//   suspect: its link to a NIC, not one of its paths, and not its EVs (docs/protocol.md "Planes").
 // Numbers are per epoch: a round trip at least, and kSample packets on the best plane. Not thread-safe, no clock.
 #pragma once
 
@@ -64,14 +64,18 @@ class PlaneBalance {
   std::uint32_t open() const { return open_; }
 
   // --- what became of packets
-  void on_delivered(unsigned plane) {
+  /// `path_bit` (0-31), here and below: which path of the plane it took.
+  void on_delivered(unsigned plane, unsigned path_bit) {
     Tally& t = tallies_[plane];
+    t.sick_paths |= t.lossy_paths & 1u << (path_bit & 31);
+    t.silent = 0;
     bump(t.delivered);
     bump(t.long_delivered);
   }
   /// Marked by ECN, or trimmed.
   void on_marked(unsigned plane) { bump(tallies_[plane].marked); }
-  /// Lost without a trace. `path_bit` (0-31): which path of the plane it took.
+  /// Lost without a trace. On a path that delivers nothing at all it is the path's fault, however many of these the
+  /// plane has; one that loses some and delivers others speaks against the plane.
   void on_lost(unsigned plane, unsigned path_bit) {
     Tally& t = tallies_[plane];
     bump(t.long_lost);
@@ -80,7 +84,7 @@ class PlaneBalance {
   /// … but it turned up after all.
   void on_spurious(unsigned plane) {
     Tally& t = tallies_[plane];
-    if (t.long_lost != 0 && --t.long_lost == 0) t.lossy_paths = 0;
+    if (t.long_lost != 0 && --t.long_lost == 0) t.lossy_paths = t.sick_paths = 0;
   }
 
   // --- judgement
@@ -117,7 +121,7 @@ class PlaneBalance {
       if (++t.loss_age >= 32) {  // the share of 1024 packets or so
         t.loss_age = 0;
         t.long_lost = static_cast<std::uint16_t>(t.long_lost - (t.long_lost + 1) / 2);
-        if (t.long_lost == 0) t.lossy_paths = 0;
+        if (t.long_lost == 0) t.lossy_paths = t.sick_paths = 0;
       }
     }
     begin_epoch(now);
@@ -154,8 +158,10 @@ class PlaneBalance {
     std::uint16_t delivered = 0, marked = 0;          ///< in this epoch
     std::uint16_t long_delivered = 0, long_lost = 0;  ///< in about the last 1024 packets
     std::uint32_t lossy_paths = 0;                    ///< on which those were lost
+    std::uint32_t sick_paths = 0;                     ///< of these, paths that delivered afterwards
     std::uint16_t weight = kOne;
-    std::uint16_t loss_age = 0;
+    std::uint8_t loss_age = 0;
+    std::uint8_t silent = 0;  ///< epochs since it delivered anything
   };
 
   static void bump(std::uint16_t& n) {
@@ -173,12 +179,15 @@ class PlaneBalance {
   }
   static bool spread(const Tally& t, unsigned paths) {
     paths = std::clamp(paths, 1u, 32u);
-    return t.long_lost >= 2 && static_cast<unsigned>(std::popcount(t.lossy_paths)) >= (paths * 5 + 7) / 8;
+    return t.long_lost >= 2 && static_cast<unsigned>(std::popcount(t.sick_paths)) >= (paths * 5 + 7) / 8;
   }
 
   void begin_epoch(Tick now) {
     epoch_ = now;
-    for (Tally& t : tallies_) t.delivered = t.marked = 0;
+    for (Tally& t : tallies_) {
+      t.delivered = t.marked = 0;
+      if (t.silent != UINT8_MAX) ++t.silent;
+    }
   }
 
   void weigh(unsigned best) {
@@ -218,7 +227,8 @@ class PlaneBalance {
     std::uint32_t found = 0;
     for (unsigned p = 0; p < kMaxPlanes; ++p) {
       const Tally& t = tallies_[p];
-      if (!(in_use_ >> p & 1) || t.long_lost < params.loss_packets || !spread(t, paths)) continue;
+      if (!(in_use_ >> p & 1) || t.long_lost < params.loss_packets) continue;
+      if (!spread(t, paths) && t.silent < 2) continue;
       const std::uint64_t all = std::uint64_t{t.long_lost} + t.long_delivered;
       if (t.long_lost * std::uint64_t{1000} <= params.loss_share * all) continue;
       std::uint64_t lost = kByChance, sent = 0;
@@ -255,6 +265,6 @@ class PlaneBalance {
   std::uint32_t window_ = 0, mtu_ = 0;
   std::uint32_t in_use_ = 0, open_ = UINT32_MAX;
 };
-static_assert(sizeof(PlaneBalance) <= 256, "part of the 4 KiB of an idle connection");
+static_assert(sizeof(PlaneBalance) <= 288, "part of the 4 KiB of an idle connection");
 
 }  // namespace mrc::path
