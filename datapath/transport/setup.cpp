@@ -203,10 +203,10 @@ void Core::State::on_init(EpId ep, const wire::Packet& p, std::uint8_t plane, Ti
   if (c.self && (c.phase != Connection::Phase::kOpen || instance != c.instance)) return;
 
   const bool same_life = body->incarnation == c.peer_incarnation;
-  // A late INIT of a life that we never knew looks like a restart: should the life that it seems to begin stay mute
-  // while the one before still calls, then that one is the living one.
-  const bool over = body->incarnation == c.former_incarnation && c.former_incarnation != 0 &&
-                    (c.unconfirmed_since == kNever || now - c.unconfirmed_since < kLateInit);
+  // A late INIT of a life that we never knew looks like a restart. Which of two lives is the living one shows in that
+  // it still calls when all packets of the other must be dead.
+  const bool over =
+      body->incarnation == c.former_incarnation && c.former_incarnation != 0 && now - c.learnt_at < kLateInit;
   if (c.peer_known) {
     if (same_life && instance == c.peer_instance) {
       // A repeated INIT: answered below.
@@ -278,7 +278,7 @@ void Core::State::learn_peer(ConnId id, const wire::InitBody& body, std::uint32_
   c.peer_qpn = body.qpn;
   // Late INITs of the former life must not end the new one, also where the former was over already (closed, failed).
   if (c.peer_incarnation != 0 && c.peer_incarnation != body.incarnation) c.former_incarnation = c.peer_incarnation;
-  c.unconfirmed_since = now;
+  c.learnt_at = now;
   c.peer_incarnation = body.incarnation;
   c.peer_instance = instance;
   c.peer_window = std::clamp(body.window, 1u, 4096u);
@@ -296,7 +296,6 @@ void Core::State::peer_knows(ConnId id, Tick now) {
   Connection& c = connections[id];
   if (c.peer_knows_us || !c.peer_known) return;
   c.peer_knows_us = true;
-  c.unconfirmed_since = kNever;
   c.init_active = false;
   c.init_next = kNever;
   c.control &= static_cast<std::uint16_t>(~Connection::kSendInit);

@@ -170,7 +170,7 @@ struct Connection {
   std::uint32_t qpn = 0, peer_qpn = 0;
   std::uint32_t instance = 0, peer_instance = 0;  ///< 24 bits, ordered within one incarnation (BTH.psn of INIT)
   std::uint64_t peer_incarnation = 0, former_incarnation = 0;
-  Tick unconfirmed_since = kNever;  ///< its present life was learnt of, and has not shown yet that it knows us
+  Tick learnt_at{};  ///< when its present life was learnt of
   std::uint32_t first_psn = 0;
   std::uint32_t peer_window = 0, peer_mtu = 0;
   std::uint32_t init_answer_psn = 0, init_answer_ev = 0;
