@@ -79,6 +79,9 @@ Core::Core(const Config& config, const Limits& limits, std::span<std::byte> memo
   State& s = *state_;
   derive(s.config);
   s.config.window = n.window;
+  // Weights compare what planes deliver. Software ports hear of their planes in bursts, as the scheduler lets them, and
+  // would take that for a difference: there the caps alone clock a slow plane.
+  s.config.balance.weights = config.balance.weights && config.link_bps != 0;
   s.limits.connections = n.connections;
   s.hash_key = s.random.next() | 1;
   s.index_bits = std::max(2u, static_cast<std::uint32_t>(std::bit_width(n.connections - 1)));

@@ -24,7 +24,7 @@
 namespace mrc::path {
 
 struct BalanceParams {
-  bool weights = true;             ///< off: planes are equal whatever they deliver (for comparisons)
+  bool weights = true;             ///< off: only the caps; so wherever no link rate is declared (core.cpp)
   std::uint16_t loss_packets = 8;  ///< a plane is suspect after this many losses in about the last 1024 packets …
   std::uint8_t loss_share = 6;     ///< … that are more than this many in 1000, and four times the others' share …
 };                                 // … on at least 5/8 of its paths
