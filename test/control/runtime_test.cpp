@@ -136,7 +136,10 @@ TEST_CASE("a daemon inherits nothing of the application") {
   const std::string script = root.path + "/daemon", out = root.path + "/out";
   std::ofstream(script)
       << "#!/bin/sh\nexec 2>&1\n"
-         "{ echo sid $(ps -o sid= -p $$) $$; grep -E 'SigBlk|SigIgn|Cpus_allowed:' /proc/$$/status;\n"
+         "{ echo sid $(ps -o sid= -p $$) $$;\n"
+         // By the shell alone: around the start of a program it blocks all signals, which that program could still see.
+         "  while read -r k v more; do case $k in SigBlk:|SigIgn:|Cpus_allowed:) printf '%s\\t%s\\n' $k $v;; esac; done"
+         " < /proc/$$/status\n"
          "  for f in /proc/$$/fd/*; do echo fd ${f##*/}; done; umask; pwd; echo preload=$LD_PRELOAD; }"
          " > "
       << out << ".new\nmv " << out << ".new " << out << "\n";
