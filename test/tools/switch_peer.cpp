@@ -209,7 +209,9 @@ class Peer {
   /// Tries again while the ring is full, or the port's control thread is at work. 1 if it went.
   unsigned send_one(const path::EndpointAddress& from, const path::EndpointAddress& to, path::Location location,
                     const Stamp& stamp) {
-    for (int attempt = 0; attempt < 20000; ++attempt) {
+    // A rate holds the ring back for as long as it takes: by the clock, not by attempts.
+    const Tick deadline = control::monotonic_now() + seconds(20);
+    do {
       port::TxFrame frame;
       if (ports_[stamp.plane]->reserve({&frame, 1}) == 1) {
         frame.length = static_cast<std::uint32_t>(build(frame.data, from, to, location, stamp));
@@ -217,7 +219,7 @@ class Peer {
       }
       client_->kick_switch();
       ::sched_yield();
-    }
+    } while (control::monotonic_now() < deadline);
     return 0;
   }
 
