@@ -55,8 +55,8 @@ Finding check_progress(const Core::State& s, ConnId id, Tick now) {
   const Tick timer = s.timers.when(id);
   const Tick due = s.deadline(c, now);
   // peer_timeout counts the time in which the driver was prompt, as far as it is known when the timer is set.
-  const Tick latest = std::max(due, now) + kSlack + Duration{std::max<std::int64_t>((due - now).ns, 0) / 64};
-  if (due != kNever && timer > latest) {
+  const Duration drift = due == kNever ? Duration{} : Duration{std::max<std::int64_t>((due - now).ns, 0) / 64};
+  if (due != kNever && timer > std::max(due, now) + kSlack + drift) {
     return wrong("the timer is set later than a deadline", id, number(timer), number(due));
   }
   if (c.control != 0 && !c.in_control &&
