@@ -159,7 +159,7 @@ void Endpoint::done(const msg::Done& done) {
   if (cq == nullptr || !done.signal) return;
   if (!transmits && (info_.caps & FI_SOURCE) != 0 && done.peer != nullptr) {
     Completion completion = done.completion;
-    completion.source = av_->find(done.peer->name);
+    completion.source = av_->find(done.from);
     cq->push(completion);
     return;
   }

@@ -258,14 +258,14 @@ int setopt_op(fid_t fid, int level, int name, const void* value, size_t length) 
   Endpoint& ep = object(fid);
   const Endpoint::Lock lock(ep.engine());
   std::memcpy(&ep.min_multi_recv(), value, sizeof(std::size_t));
-  if (ep.enabled()) ep.messenger().set_min_multi_recv(ep.min_multi_recv());
+  if (ep.enabled()) ep.messenger().table().set_min_multi_recv(ep.min_multi_recv());
   return 0;
 }
 
 ssize_t rx_size_left_op(fid_ep* fid) {
   Endpoint& ep = self_of<Endpoint>(fid);
   const Endpoint::Lock lock(ep.engine());
-  return ep.enabled() ? static_cast<ssize_t>(ep.messenger().rx_left()) : -FI_EOPBADSTATE;
+  return ep.enabled() ? static_cast<ssize_t>(ep.messenger().table().left()) : -FI_EOPBADSTATE;
 }
 
 ssize_t tx_size_left_op(fid_ep* fid) {

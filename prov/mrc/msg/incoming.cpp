@@ -255,7 +255,13 @@ Placement Messenger::place_direct(const transport::RxWrite& w) {
     case Handle::Use::kReceive:
       scatter({h->receive->pieces.data(), h->receive->piece_count}, w.va, w.payload);
       h->arrived += size;
-      if (h->arrived == h->length) rendezvous_arrived(*h);
+      if (h->arrived == h->length) {
+        RxOp& rx = *h->receive;
+        Peer& p = *h->peer;
+        const auto placed = static_cast<std::size_t>(h->length);
+        free_handle(h);
+        complete_rendezvous(rx, p, placed, 0);
+      }
       break;
     case Handle::Use::kRead: {
       TxOp& op = *h->read;

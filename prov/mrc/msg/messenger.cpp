@@ -53,24 +53,47 @@ void scatter(std::span<const engine::GatherPiece> pieces, std::uint64_t offset, 
   }
 }
 
-Messenger::Messenger(const Config& config, Transport& transport, Host& host)
+Messenger::Messenger(const Config& config, Transport& transport, Host& host, MatchTable* table)
     : config_(config),
       transport_(transport),
       host_(host),
       random_(config.seed),
       tx_ops_(std::min<std::uint32_t>(config.tx_size, 65536)),
-      rx_ops_(std::min<std::uint32_t>(config.rx_size, 1u << 20)),
       mails_(config.mails),
       bounce_(std::make_unique<std::byte[]>(std::size_t{config.tx_size} * config.inject_size)) {
   config_.eager_size = std::min(config_.eager_size, kMaxEager);
   tx_ops_.fill();
-  rx_ops_.fill();
   mails_.fill();
   for (std::uint32_t i = 0; i < tx_ops_.limit(); ++i)
     tx_ops_.at(i)->bounce = bounce_.get() + std::size_t{i} * config_.inject_size;
+  if (table == nullptr) {
+    own_table_ = std::make_unique<MatchTable>(
+        MatchTable::Limits{.receives = config_.rx_size, .min_multi_recv = config_.min_multi_recv}, host_,
+        random_.next());
+    table = own_table_.get();
+  }
+  tables_.push_back(table);
 }
 
-Messenger::~Messenger() = default;
+/// Tables may live on and keep nothing of ours. Nobody hears of what was under way: the endpoint is closed.
+Messenger::~Messenger() {
+  for (auto& p : peers_) {
+    if (!p) continue;
+    while (!p->waiting.empty()) drop(p->waiting.front());
+    for (auto& h : p->handles) {
+      if (h.use != Handle::Use::kReceive) continue;
+      RxOp& rx = *h.receive;
+      if (RxOp* multi = rx.parent; multi != nullptr && --multi->children == 0 && multi->detached)
+        multi->table->give(*multi);
+      rx.table->give(rx);
+    }
+  }
+}
+
+std::size_t Messenger::attach(MatchTable& table) {
+  tables_.push_back(&table);
+  return tables_.size() - 1;
+}
 
 Peer* Messenger::peer(const EndpointName& name) {
   const auto conn = transport_.connect(name);
@@ -109,7 +132,7 @@ void Messenger::start_session(Peer& p) {
   p.stalled = false;
 }
 
-void Messenger::reset(Peer& p, int error, std::string_view why) {
+void Messenger::reset(Peer& p, int error, std::string_view) {
   ++statistics_.resets;
   if (p.unposted != nullptr) {
     release_mail(*p.unposted);
@@ -129,7 +152,7 @@ void Messenger::reset(Peer& p, int error, std::string_view why) {
     if (h->use == Handle::Use::kTarget) h->target->handle = nullptr;
     if (h->use == Handle::Use::kRead) h->read->handle = nullptr;
     free_handle(h);
-    if (rx != nullptr) receive_failed(*rx, p, error, why);
+    if (rx != nullptr) complete_rendezvous(*rx, p, 0, error);
   }
   for (auto it = p.targets.begin(); it != p.targets.end();) {
     TargetOp& t = *it++;
@@ -147,13 +170,14 @@ void Messenger::reset(Peer& p, int error, std::string_view why) {
     chunks_.give(a.chunk);
     assemblies_.give(&a);
   }
-  for (auto& list : unexpected_)
-    for (auto it = list.begin(); it != list.end();) {
-      Unexpected& u = *it++;
-      if (u.peer == &p && u.rts) drop(u);
-    }
-  for (auto& u : claimed_)
-    if (u.peer == &p && u.rts) u.dead = true;
+  for (auto it = p.waiting.begin(); it != p.waiting.end();) {
+    Unexpected& u = *it++;
+    if (!u.rts) continue;  // its bytes are here
+    if (u.claimed)
+      u.dead = true;
+    else
+      drop(u);
+  }
 }
 
 void Messenger::add_control(Peer& p, const Record& record, Chunk* chunk) {
@@ -394,6 +418,8 @@ void Messenger::on_event(const transport::Event& event) {
 bool Messenger::on_progress() {
   ++pass_;
   moved_ = false;
+  for (MatchTable* table : tables_)
+    if (table->hungry()) table->feed();
   if (!pending_targets_.empty()) {
     List<TargetOp, &TargetOp::pending> again;
     again.swap(pending_targets_);

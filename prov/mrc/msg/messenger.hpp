@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "match_table.hpp"
 #include "mrc/random.hpp"
 #include "types.hpp"
 
@@ -39,6 +40,7 @@ struct Done {
   int error = 0;       ///< positive FI_E…
   std::size_t overflow = 0;
   const Peer* peer = nullptr;  ///< who, where known
+  EndpointName from{};         ///< the peer's name when its message came
   std::string_view why{};
 };
 
@@ -75,14 +77,6 @@ struct Transmit {
   void* context = nullptr;
 };
 
-struct Receive {
-  bool tagged = false, signal = true, multi = false;
-  const EndpointName* from = nullptr;  ///< directed
-  std::span<const engine::GatherPiece> pieces{};
-  std::uint64_t tag = 0, ignore = 0;
-  void* context = nullptr;
-};
-
 struct Statistics {
   std::uint64_t malformed = 0, refused = 0, stale = 0, resets = 0, unexpected = 0, out_of_order = 0, stalls = 0;
   std::uint64_t mails = 0, records = 0, rendezvous = 0;
@@ -90,7 +84,8 @@ struct Statistics {
 
 class Messenger {
  public:
-  Messenger(const Config&, Transport&, Host&);
+  /// Receives into `table`, which outlives it; null: into one of its own, of config.rx_size.
+  Messenger(const Config&, Transport&, Host&, MatchTable* table = nullptr);
   ~Messenger();
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
@@ -100,14 +95,16 @@ class Messenger {
 
   /// 0, -FI_EAGAIN, -FI_EMSGSIZE (inject), -FI_EINVAL.
   int transmit(const Transmit&);
-  int receive(const Receive&);
-  /// FI_PEEK, with `claim` FI_PEEK|FI_CLAIM, with `discard` FI_PEEK|FI_DISCARD: completes now, with FI_ENOMSG if
-  /// nothing is there. A claimed message is kept in context->internal[0] (struct fi_context).
-  int peek(const Receive&, bool claim, bool discard);
-  /// FI_CLAIM of what peek() left in the context; with `discard` it is thrown away.
-  int claim(const Receive&, bool discard);
-  /// FI_ECANCELED completion, or -FI_ENOENT if no unmatched receive has this context.
-  int cancel(void* context);
+
+  /// Where receive context `index` receives (0: what the constructor said).
+  MatchTable& table(std::size_t index = 0) { return *tables_[index]; }
+  /// Another receive context; returns its index. The table outlives the messenger.
+  std::size_t attach(MatchTable&);
+  // Those of the first table.
+  int receive(const Receive& r) { return table().receive(r); }
+  int peek(const Receive& r, bool claim, bool discard) { return table().peek(r, claim, discard); }
+  int claim(const Receive& r, bool discard) { return table().claim(r, discard); }
+  int cancel(void* context) { return table().cancel(context); }
 
   transport::Placement place(const transport::RxWrite&);
   void on_event(const transport::Event&);
@@ -117,17 +114,13 @@ class Messenger {
   bool unsent() const;
   /// Operations that have not completed.
   std::uint32_t outstanding() const { return tx_ops_.taken(); }
-  void set_min_multi_recv(std::size_t n) { config_.min_multi_recv = n; }
-  std::size_t min_multi_recv() const { return config_.min_multi_recv; }
   std::uint32_t tx_left() const { return tx_ops_.available(); }
-  std::uint32_t rx_left() const { return rx_ops_.available(); }
   const Statistics& statistics() const { return statistics_; }
   /// Chunks, control records and handles in use: zero when all is quiet.
   std::uint32_t in_use() const { return chunks_.taken() + controls_.taken() + handles_.taken() + targets_.taken(); }
 
  private:
-  using Posted = List<RxOp, &RxOp::posted>;
-  using UnexpectedList = List<Unexpected, &Unexpected::link>;
+  friend class MatchTable;
   enum class Outcome : std::uint8_t { kTaken, kStall, kMalformed };
 
   // messenger.cpp
@@ -172,18 +165,14 @@ class Messenger {
 
   // matching.cpp
   Outcome on_message(Peer&, const Record&, Chunk** owner);
-  RxOp* match_posted(bool tagged, const EndpointName&, std::uint64_t tag);
-  Unexpected* match_unexpected(const Receive&);
-  int deliver(RxOp&, Peer&, const Unexpected&, std::span<const std::byte> bytes);
-  void complete_receive(RxOp&, const Peer*, std::uint64_t tag, bool has_data, std::uint64_t data, std::size_t placed,
-                        std::uint64_t total, std::byte* where, int error);
+  int deliver(RxOp&, Peer&, const Message&, std::span<const std::byte> bytes);
+  /// deliver() of a message that waited, and its end as one; `later`: what it has to say waits for on_progress().
+  int deliver(RxOp&, Unexpected&, bool later);
+  void complete_receive(RxOp&, const Message&, std::size_t placed, std::byte* where, int error);
+  void complete_rendezvous(RxOp&, Peer&, std::size_t placed, int error);
   void retire_multi(RxOp&);
   void drop(Unexpected&);
   void discard_message(Unexpected&);
-  int fill(RxOp&, const Receive&);
-  void feed_multi(RxOp&);
-  void receive_failed(RxOp&, Peer&, int error, std::string_view why);
-  void rendezvous_arrived(Handle&);
 
   // rma.cpp
   Outcome on_write(Peer&, const Record&);
@@ -206,10 +195,8 @@ class Messenger {
   std::uint64_t pass_ = 1;
   Statistics statistics_{};
   SlabPool<TxOp> tx_ops_;
-  SlabPool<RxOp> rx_ops_;
   SlabPool<TargetOp> targets_{1u << 20};
   SlabPool<Handle> handles_{kMaxHandles};
-  SlabPool<Unexpected> unexpected_pool_{1u << 24};
   SlabPool<Control> controls_{1u << 24};
   SlabPool<Assembly> assemblies_{1u << 22};
   SlabPool<Mail> mails_;
@@ -218,11 +205,12 @@ class Messenger {
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by ConnId
   List<Peer, &Peer::dirty> dirty_;
   List<TargetOp, &TargetOp::pending> pending_targets_;
-  Posted posted_[2];  ///< messages, tagged
-  UnexpectedList unexpected_[2];
-  UnexpectedList claimed_;
+  std::unique_ptr<MatchTable> own_table_;
+  std::vector<MatchTable*> tables_;  ///< by receive context
 };
 
+/// Flags of a receive's completion.
+std::uint64_t receive_flags(bool tagged, bool has_data);
 /// libfabric's code for what the transport says.
 int error_of(transport::Status);
 /// Copies `bytes` to `offset` of the concatenated pieces (which are long enough).

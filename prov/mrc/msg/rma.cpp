@@ -60,6 +60,7 @@ void Messenger::remote_done(const TargetOp& t, Peer& p) {
   Done done;
   done.kind = t.read ? OpKind::kRemoteRead : OpKind::kRemoteWrite;
   done.peer = &p;
+  done.from = p.name;
   done.signal = t.has_data;
   done.completion.flags = FI_RMA | (t.read ? FI_REMOTE_READ : FI_REMOTE_WRITE) | (t.has_data ? FI_REMOTE_CQ_DATA : 0);
   done.completion.len = t.length;

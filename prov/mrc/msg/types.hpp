@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "../objects.hpp"
 #include "pools.hpp"
@@ -28,6 +29,8 @@ inline constexpr std::uint32_t kNoHandle = UINT32_MAX;
 
 struct Peer;
 struct Handle;
+class MatchTable;
+class Messenger;
 
 enum class OpKind : std::uint8_t { kSend, kRecv, kWrite, kRead, kRemoteWrite, kRemoteRead };
 
@@ -64,18 +67,24 @@ struct TxOp {
 /// A receive: posted, or in progress of a rendezvous.
 struct RxOp {
   std::uint32_t index = 0;
+  // What matching looks at comes first (MatchTable keeps order, hash and shape).
+  std::uint32_t hash = 0;
   Hook posted;
-  void* context = nullptr;
-  bool tagged = false, signal = true, multi = false, directed = false;
-  bool detached = false;  ///< multi: no more messages go into it
-  EndpointName from{};
+  std::uint64_t order = 0;
   std::uint64_t tag = 0, ignore = 0;
-  std::array<engine::GatherPiece, kMaxIov> pieces{};
+  EndpointName from{};
+  bool tagged = false, directed = false, signal = true, multi = false;
+  bool detached = false;  ///< multi: no more messages go into it
+  std::uint8_t shape = 0;
+  MatchTable* table = nullptr;
+  void* context = nullptr;
   std::uint32_t piece_count = 0;
-  std::size_t length = 0;
-  std::size_t used = 0;        ///< multi
   std::uint32_t children = 0;  ///< multi: rendezvous still running into it
+  std::size_t length = 0;
+  std::size_t used = 0;  ///< multi
+  std::array<engine::GatherPiece, kMaxIov> pieces{};
   RxOp* parent = nullptr;
+  Hook hungry;  ///< multi: messages that it could not take yet wait for it
   // of the rendezvous:
   std::uint64_t total = 0, matched_tag = 0, data = 0;
   bool has_data = false;
@@ -124,17 +133,36 @@ struct Handle {
 /// One less than 16 bits: no handle's R_Key is the mailbox's.
 inline constexpr std::uint32_t kMaxHandles = 0xFFFF;
 
-/// A message that no receive has matched yet.
-struct Unexpected {
-  std::uint32_t index = 0;
-  Hook link;
+/// What matching and delivery need to know of a message that came.
+struct Message {
   Peer* peer = nullptr;
+  EndpointName from{};  ///< the peer's name when it came: a connection's number may get another owner
   std::uint32_t epoch = 0;
-  bool tagged = false, rts = false, has_data = false, want_ack = false;
-  bool dead = false;  ///< claimed, and then its sender failed
   std::uint32_t op = 0;
+  bool tagged = false, rts = false, has_data = false, want_ack = false;
   std::uint64_t tag = 0, data = 0, length = 0;
+};
+
+/// A message that no receive has matched yet.
+struct Unexpected : Message {
+  static constexpr std::uint8_t kShapes = 6;
+  /// Its place among those that receives of one shape look at.
+  struct Shaped {
+    Hook hook;
+    Unexpected* self = nullptr;
+    std::uint32_t hash = 0;
+  };
+  std::uint32_t index = 0;
+  bool claimed = false;
+  bool dead = false;  ///< claimed, and then its sender failed
+  Hook link;          ///< all of its side, in order, or the claimed ones
+  Hook of_peer;
+  MatchTable* table = nullptr;
+  Messenger* messenger = nullptr;
   Chunk* chunk = nullptr;
+  std::array<Shaped, kShapes> shaped{};
+
+  std::span<const std::byte> bytes() const;
 };
 
 /// An answer that waits for a mailbox message.
@@ -197,7 +225,13 @@ struct Peer {
   List<Assembly, &Assembly::link> assemblies;
   List<Handle, &Handle::all> handles;
   List<TargetOp, &TargetOp::all> targets;
+  List<Unexpected, &Unexpected::of_peer> waiting;
   Hook dirty;
 };
+
+inline std::span<const std::byte> Unexpected::bytes() const {
+  if (chunk == nullptr) return {};
+  return {chunk->data + chunk->offset, chunk->length};
+}
 
 }  // namespace mrc::prov::msg

@@ -36,8 +36,9 @@ bool FakeHost::take(msg::OpKind kind, Heard& out) {
   return false;
 }
 
-FakeNode::FakeNode(FakeFabric& fabric, EndpointName own, const msg::Config& config) : name(own), fabric_(fabric) {
-  messenger = std::make_unique<msg::Messenger>(config, *this, host);
+FakeNode::FakeNode(FakeFabric& fabric, EndpointName own, const msg::Config& config, msg::MatchTable* table)
+    : name(own), fabric_(fabric) {
+  messenger = std::make_unique<msg::Messenger>(config, *this, host, table);
 }
 
 ConnId FakeNode::connect(const EndpointName& peer) {
@@ -68,11 +69,11 @@ transport::Status FakeNode::post_write(ConnId conn, const transport::WriteReques
   return transport::Status::kOk;
 }
 
-FakeNode& FakeFabric::add(const msg::Config& config) {
+FakeNode& FakeFabric::add(const msg::Config& config, msg::MatchTable* table) {
   const EndpointName name{0x0A000001u + static_cast<std::uint32_t>(nodes.size()), 1000};
   msg::Config own = config;
   own.seed = random.next();
-  nodes.push_back(std::make_unique<FakeNode>(*this, name, own));
+  nodes.push_back(std::make_unique<FakeNode>(*this, name, own, table));
   return *nodes.back();
 }
 

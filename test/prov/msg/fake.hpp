@@ -58,7 +58,7 @@ class FakeFabric;
 
 class FakeNode : public msg::Transport {
  public:
-  FakeNode(FakeFabric& fabric, EndpointName name, const msg::Config& config);
+  FakeNode(FakeFabric& fabric, EndpointName name, const msg::Config& config, msg::MatchTable* table = nullptr);
   ConnId connect(const EndpointName& peer) override;
   EndpointName peer_name(ConnId conn) const override { return peers_.at(conn).name; }
   std::string why(ConnId) const override { return "fake"; }
@@ -86,7 +86,7 @@ class FakeNode : public msg::Transport {
 class FakeFabric {
  public:
   explicit FakeFabric(std::uint64_t seed, std::uint32_t packet_size = 1024) : random(seed), mtu(packet_size) {}
-  FakeNode& add(const msg::Config& config = {});
+  FakeNode& add(const msg::Config& config = {}, msg::MatchTable* table = nullptr);
   /// Delivers up to `packets` packets in random order (in order if !shuffle), then progresses everybody.
   void step(unsigned packets = 8);
   /// Until nothing moves.

@@ -186,7 +186,7 @@ TEST_CASE("a multi-receive buffer is filled, and says when it is used up") {
     REQUIRE((h.c.flags & FI_MULTI_RECV) != 0);
     REQUIRE(std::equal(rest.begin(), rest.end(), static_cast<std::byte*>(h.c.buf)));
     p.quiet();
-    REQUIRE(p.b.messenger->rx_left() == 1024);
+    REQUIRE(p.b.messenger->table().left() == 1024);
   }
 }
 
@@ -264,5 +264,5 @@ TEST_CASE("receives beyond rx_size get -FI_EAGAIN") {
   Bytes into(8);
   for (int i = 0; i < 3; ++i) REQUIRE(recv(p.b, into, 1, 1) == 0);
   REQUIRE(recv(p.b, into, 1, 1) == -FI_EAGAIN);
-  REQUIRE(p.b.messenger->rx_left() == 0);
+  REQUIRE(p.b.messenger->table().left() == 0);
 }
