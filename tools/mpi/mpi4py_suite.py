@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""mpi4py's test suite with one MPI, over tcp and over mrc, compared test by test. tools/mpi-suite.sh prepares and calls
+it; what the options mean stands there."""
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from job import Job  # noqa: E402
+
+RESTARTS = 40  # jobs that may hang or die, per transport and number of ranks
+
+
+def run_suite(options, over, ranks):
+    """One transport and number of ranks: {test: [outcome, text]}, proof. A job that hangs or dies has decided the tests
+    before and the one in which it stopped; the next one goes on behind them."""
+    directory = Path(options.out) / over / f"np{ranks}"
+    decided, notes, library, counters = {}, [], "", []
+    for attempt in range(RESTARTS):
+        job = Job(options, over, ranks, directory / f"job{attempt}")
+        done = directory / f"done{attempt}"
+        done.write_text("\n".join(decided), encoding="utf-8")
+        job.run([options.python, str(Path(__file__).parent / "mpi4py_rank.py"), options.tests, str(job.directory),
+                 str(done), "-i", options.only])
+        counters += job.counters()
+        library = job.library or library
+        before = len(decided)
+        decided.update(job.outcomes())
+        if job.finished():
+            break
+        notes.append(job.why)
+        if len(decided) == before:
+            notes.append("no test was decided: given up")
+            break
+    else:
+        notes.append(f"given up after {RESTARTS} jobs")
+    return {"tests": decided, "notes": notes, "library": library, "counters": counters}
+
+
+def passed(result, test):
+    return result["tests"].get(test, ["missing"])[0] == "ok"
+
+
+def module_of(test):
+    return test.split(".")[0] if not test.startswith("setUp") else "set-up"
+
+
+def compare(options, results):
+    """Prints the table and the named differences. Returns passed, failed."""
+    peers, ours = results.get("tcp", {}), results.get("mrc", {})
+    columns = [str(n) for n in options.np]
+    modules = sorted({module_of(t) for r in results.values() for n in r for t in r[n]["tests"]})
+    print(f"\n{'tests passed':24s}" + "".join(f"{'np ' + n:>14s}" for n in columns))
+    print(f"{'':24s}" + "".join(f"{'tcp':>8s}{'mrc':>6s}" for _ in columns))
+    for module in modules:
+        row = f"{module:24s}"
+        for n in columns:
+            for side, width in ((peers, 8), (ours, 6)):
+                tests = side.get(n, {"tests": {}})["tests"]
+                row += f"{sum(v[0] == 'ok' for t, v in tests.items() if module_of(t) == module):{width}d}"
+        print(row)
+    good, bad, both, more = 0, [], [], []
+    for n in columns:
+        if n not in ours:
+            continue
+        tests = set(ours[n]["tests"]) | set(peers.get(n, {"tests": {}})["tests"])
+        for test in sorted(tests):
+            outcome, text = ours[n]["tests"].get(test, ["not run", ""])
+            peer = peers[n]["tests"].get(test, ["not run", ""])[0] if n in peers else "ok"
+            if outcome == "ok":
+                good += peer == "ok"
+                if peer not in ("ok", "skip"):
+                    more.append(f"np {n} {test} (tcp: {peer})")
+            elif peer == "ok" and not (n not in peers and outcome == "skip"):
+                bad.append((n, test, outcome, text))
+            elif outcome != "skip":
+                both.append(f"np {n} {test} (mrc: {outcome}, tcp: {peer})")
+    for title, names in (("pass over mrc only", more), ("pass over neither", both)):
+        if names:
+            print(f"\n{title}: {len(names)}")
+            for name in names:
+                print(f"  {name}")
+    if bad:
+        print(f"\nFAILED over mrc, and pass over tcp: {len(bad)}")
+        for n, test, outcome, text in bad:
+            last = text.strip().splitlines()[-1] if text.strip() else ""
+            print(f"  np {n} {test}: {outcome} {last}")
+    return good, len(bad)
+
+
+def proof(results):
+    """What mrc's own counters say of every job; ranks that talked to each other and moved no payload are a failure."""
+    failures = 0
+    for n, result in results.items():
+        processes = result["counters"]
+        sent = sum(one["transport"]["tx_bytes"] for one in processes)
+        packets = sum(plane["tx_packets"] for one in processes for plane in one["planes"])
+        print(f"np {n}: mrc's counters of {len(processes)} processes: {sent} payload bytes, {packets} packets sent")
+        if int(n) > 1 and (len(processes) < int(n) or sent == 0):
+            print(f"FAILED: np {n}: the counters do not show traffic over mrc")
+            failures += 1
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--np", type=lambda text: [int(n) for n in text.split(",")])
+    parser.add_argument("--idle", type=float)
+    for name in ("mpi", "over", "only", "out", "tests", "peer", "launch", "python"):
+        parser.add_argument(f"--{name}")
+    options = parser.parse_args()
+
+    sides = ["tcp", "mrc"] if options.over == "both" else [options.over]
+    results = {}
+    for side in sides:
+        results[side] = {}
+        for ranks in options.np:
+            result = results[side][str(ranks)] = run_suite(options, side, ranks)
+            counts = [sum(v[0] == what for v in result["tests"].values()) for what in ("ok", "skip")]
+            print(f"{options.mpi} over {side}, {ranks} ranks: {counts[0]} pass, {counts[1]} skipped, "
+                  f"{len(result['tests']) - sum(counts)} others  ({result['library']})", flush=True)
+            for note in result["notes"]:
+                print(f"  {note}", flush=True)
+    peer = Path(options.peer)
+    known = json.loads(peer.read_text()) if peer.exists() else {}
+    if "tcp" in results:
+        if options.only == ".":
+            peer.write_text(json.dumps(known | results["tcp"]))
+    else:
+        import re
+
+        results["tcp"] = {n: known[n] | {"tests": {t: v for t, v in known[n]["tests"].items()
+                                                   if re.search(options.only, module_of(t) + ".py")}}
+                          for n in map(str, options.np) if n in known}
+        missing = [n for n in options.np if str(n) not in known]
+        if missing:
+            print(f"no tcp results of {missing} ranks are kept: every test that is not skipped has to pass there")
+    good, bad = compare(options, results)
+    if "mrc" in results:
+        bad += proof(results["mrc"])
+    (Path(options.out) / "results.json").write_text(json.dumps({"mpi": options.mpi, "passed": good, "failed": bad,
+                                                               "results": results}, indent=1))
+    print(f"\n{good} passed, {bad} failed")
+    sys.exit(bad != 0)
+
+
+if __name__ == "__main__":
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    main()

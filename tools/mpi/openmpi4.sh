@@ -1,0 +1,22 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Debian's Open MPI 4.1 with pml cm, mtl ofi: all traffic, to the same host and to oneself too, goes through libfabric.
+# Debian's configuration switches ofi off, hence the explicit pml and mtl. op/avx of 4.1.4 sums MPI_CHAR wrongly on
+# CPUs with AVX-512 (over every transport), hence "op ^avx".
+
+mpi_install() {
+  command -v mpirun.openmpi >/dev/null && command -v mpicc.openmpi >/dev/null ||
+    (install_packages openmpi-bin libopenmpi-dev) || exit 1
+}
+mpi_compiler() { command -v mpicc.openmpi; }
+
+mpi_run() {
+  local ranks=$1 provider=mrc
+  [ "$2" = mrc ] || provider='tcp;ofi_rxm'
+  shift 2
+  # A test machine: as root, in a container, with more ranks than cores.
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_orte_base_help_aggregate=0
+  exec mpirun.openmpi -n "$ranks" --mca op ^avx --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "$provider" \
+    "${MPI_EXTRA[@]}" "$@"
+}
