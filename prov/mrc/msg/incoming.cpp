@@ -168,7 +168,7 @@ Messenger::Outcome Messenger::act(Peer& p, const Record& r, Chunk** owner) {
   switch (r.type) {
     case RecordType::kEager:
     case RecordType::kRts:
-      return on_message(p, r, owner);
+      return must_wait(p, r, nullptr) ? Outcome::kStall : on_message(p, r, owner);
     case RecordType::kWrite:
       return on_write(p, r);
     case RecordType::kWriteRequest:

@@ -248,6 +248,10 @@ int Messenger::transmit(const Transmit& t) {
   op->has_data = t.has_data;
   op->large = large;
   op->mail_done = op->answered = op->granted = false;
+  op->fence = t.fence;
+  op->strict = t.fence || t.keep_place;
+  op->after = t.after;
+  op->number = p.next_number++;
   op->error = 0;
   op->refs = 0;
   op->context = t.context;
@@ -276,14 +280,28 @@ int Messenger::transmit(const Transmit& t) {
     op->handle->read = op;
   }
   p.ops.push_back(*op);
+  if (op->strict) ++p.strict_queued;
   (t.kind == OpKind::kSend ? p.messages : p.requests).push_back(*op);
   // A lone message leaves at once; behind several others it may share a packet with the next ones of this pass.
   constexpr std::uint32_t kAtOnce = 8;
-  if (p.mails_in_flight < kAtOnce)
-    flush(p);
-  else
+  if (t.more || p.mails_in_flight >= kAtOnce)
     mark(p);
+  else
+    flush(p);
+  if (t.more) {
+    more_ = true;
+  } else if (more_) {  // whoever they go to: the application has said all that it wanted to say
+    more_ = false;
+    for (auto& each : dirty_)
+      if (!each.stalled) flush(each);
+  }
   return 0;
+}
+
+void Messenger::leave_queue(TxOp& op) {
+  if (op.strict) --op.peer->strict_queued;
+  op.strict = false;
+  op.queue.unlink();
 }
 
 void Messenger::finish_if_done(TxOp& op) {
@@ -323,8 +341,9 @@ void Messenger::finish(TxOp& op) {
   std::string why;
   if (op.error != 0) done.why = why = transport_.why(op.peer->conn);
   if (op.handle != nullptr) free_handle(std::exchange(op.handle, nullptr));
-  op.queue.unlink();
+  leave_queue(op);
   op.all.unlink();
+  if (op.peer->strict_queued != 0) mark(*op.peer);  // a fenced operation may have waited for this one
   ++op.generation;
   tx_ops_.give(&op);
   host_.done(done);
@@ -332,7 +351,7 @@ void Messenger::finish(TxOp& op) {
 
 void Messenger::fail(TxOp& op, int error) {
   if (op.error == 0) op.error = error;
-  op.queue.unlink();
+  leave_queue(op);
   if (op.handle != nullptr) free_handle(std::exchange(op.handle, nullptr));
   finish_if_done(op);
 }
@@ -420,6 +439,7 @@ bool Messenger::on_progress() {
   moved_ = false;
   for (MatchTable* table : tables_)
     if (table->hungry()) table->feed();
+  more_ = false;
   if (!pending_targets_.empty()) {
     List<TargetOp, &TargetOp::pending> again;
     again.swap(pending_targets_);
@@ -457,7 +477,8 @@ bool Messenger::unsent() const {
   for (const auto& p : peers_) {
     if (!p) continue;
     if (p->unposted != nullptr || !p->control.empty() || !p->data.empty() || p->mails_in_flight != 0) return true;
-    if (!p->requests.empty() || (!p->messages.empty() && affordable(*p, p->messages.front()))) return true;
+    const TxOp* next = next_op(*p);
+    if (next != nullptr && (next->kind != OpKind::kSend || affordable(*p, *next))) return true;
   }
   return false;
 }

@@ -71,6 +71,10 @@ struct Transmit {
   OpKind kind = OpKind::kSend;  ///< kSend, kWrite, kRead
   Peer* peer = nullptr;
   bool tagged = false, signal = true, inject = false, want_ack = false, has_data = false;
+  bool fence = false;       ///< FI_FENCE
+  bool more = false;        ///< FI_MORE: may wait for the next call, or for the next pass of progress
+  bool keep_place = false;  ///< FI_ORDER_RAS, FI_ORDER_WAS: RMA does not overtake messages that wait for credits
+  std::uint8_t after = 0;   ///< kFlagAfterWrites, kFlagAfterReads
   std::span<const engine::GatherPiece> pieces{};
   std::uint64_t tag = 0, data = 0;
   std::span<const Segment> segments{};  ///< RMA
@@ -134,6 +138,7 @@ class Messenger {
   void finish(TxOp&);
   void finish_if_done(TxOp&);
   void fail(TxOp&, int error);
+  void leave_queue(TxOp&);
   Handle* take_handle(Peer&, Handle::Use, std::uint64_t length);
   void free_handle(Handle*);
   void add_control(Peer&, const Record&, Chunk* chunk = nullptr);
@@ -143,6 +148,7 @@ class Messenger {
 
   // outgoing.cpp
   void flush(Peer&);
+  TxOp* next_op(const Peer&) const;
   Mail* open_mail(Peer&, bool control);
   bool fill_control(Peer&, Mail&, std::size_t mtu);
   bool add_op(Peer&, Mail&, TxOp&, std::size_t mtu);
@@ -179,6 +185,7 @@ class Messenger {
   Outcome on_write_request(Peer&, const Record&);
   Outcome on_read_request(Peer&, const Record&);
   int resolve(const Record&, std::uint64_t access, TargetOp&);
+  bool must_wait(const Peer&, const Record&, const TargetOp* rma) const;
   void fin(Peer&, std::uint32_t op, int error);
   void advance(TargetOp&);
   void finish_target(TargetOp&);
@@ -192,6 +199,7 @@ class Messenger {
   bool placing_ = false;
   bool moved_ = false;       ///< something was posted or taken in since the pass began
   bool reset_seen_ = false;  ///< some peer has resets_ahead
+  bool more_ = false;        ///< operations with FI_MORE wait for the next one without
   std::uint64_t pass_ = 1;
   Statistics statistics_{};
   SlabPool<TxOp> tx_ops_;

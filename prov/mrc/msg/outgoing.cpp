@@ -29,7 +29,7 @@ Record record_of(const TxOp& op) {
   Record r;
   r.op = op.id();
   r.flags = static_cast<std::uint8_t>((op.tagged ? kFlagTagged : 0) | (op.has_data ? kFlagCqData : 0) |
-                                      (op.want_ack ? kFlagAck : 0));
+                                      (op.want_ack ? kFlagAck : 0) | op.after);
   r.tag = op.tag;
   r.data = op.data;
   r.length = op.length;
@@ -129,7 +129,7 @@ bool Messenger::add_op(Peer& p, Mail& m, TxOp& op, std::size_t mtu) {
     for (std::uint32_t i = 0; i < op.gather.count; ++i) m.pieces[m.gather.count++] = op.pieces[i];
   }
   m.length += static_cast<std::uint32_t>(head + bytes);
-  op.queue.unlink();
+  leave_queue(op);
   op.mail_next = m.ops;
   m.ops = &op;
   ++op.refs;
@@ -167,6 +167,18 @@ void Messenger::release_mail(Mail& m) {
   mails_.give(&m);
 }
 
+/// Whose turn it is; null: nobody's, or a fence holds everybody. RMA goes before messages, which may wait for credits,
+/// unless somebody insists on the order of submission. Messages never overtake RMA.
+TxOp* Messenger::next_op(const Peer& p) const {
+  auto* requests = p.requests.empty() ? nullptr : const_cast<TxOp*>(&p.requests.front());
+  auto* messages = p.messages.empty() ? nullptr : const_cast<TxOp*>(&p.messages.front());
+  TxOp* next = requests != nullptr ? requests : messages;
+  if (p.strict_queued == 0) return next;
+  if (requests != nullptr && messages != nullptr && static_cast<std::int32_t>(messages->number - requests->number) < 0)
+    next = messages;
+  return next != nullptr && next->fence && &p.ops.front() != next ? nullptr : next;
+}
+
 void Messenger::flush(Peer& p) {
   using transport::Status;
   if (placing_) {
@@ -177,20 +189,16 @@ void Messenger::flush(Peer& p) {
   for (;;) {
     Mail* m = std::exchange(p.unposted, nullptr);
     if (m == nullptr) {
-      auto& queue = p.requests.empty() ? p.messages : p.requests;  // messages never overtake RMA
+      TxOp* next = next_op(p);
       const bool control = !p.control.empty() || credits_due(p, 4);
-      if (!control && (queue.empty() || !affordable(p, queue.front()))) break;
+      if (!control && (next == nullptr || !affordable(p, *next))) break;
       m = open_mail(p, control);
       if (m == nullptr) {
         mark(p);
         break;
       }
       fill_control(p, *m, mtu);
-      for (auto* list : {&p.requests, &p.messages}) {
-        while (!list->empty() && affordable(p, list->front()))
-          if (!add_op(p, *m, list->front(), mtu)) break;
-        if (!list->empty()) break;
-      }
+      while (next != nullptr && affordable(p, *next) && add_op(p, *m, *next, mtu)) next = next_op(p);
     }
     const Status status = post_mail(p, *m);
     if (status == Status::kOk) continue;

@@ -43,7 +43,9 @@ enum class RecordType : std::uint8_t {
 enum RecordFlag : std::uint8_t {
   kFlagTagged = 1,
   kFlagCqData = 2,
-  kFlagAck = 4,  ///< DELIVERY_COMPLETE or MATCH_COMPLETE: answer with ACK
+  kFlagAck = 4,          ///< DELIVERY_COMPLETE or MATCH_COMPLETE: answer with ACK
+  kFlagAfterWrites = 8,  ///< act after the bytes of earlier RMA writes: all of them (messages), overlapping ones (RMA)
+  kFlagAfterReads = 16,  ///< the same for the bytes of earlier RMA reads
 };
 
 /// One target range of an RMA record.

@@ -46,6 +46,23 @@ int Messenger::resolve(const Record& r, std::uint64_t access, TargetOp& t) {
   return 0;
 }
 
+/// The bytes of large RMA travel by themselves. Whoever asked for it (kFlagAfter…) waits for them: a message for all
+/// that began earlier, RMA for what touches the same memory.
+bool Messenger::must_wait(const Peer& p, const Record& r, const TargetOp* rma) const {
+  if ((r.flags & (kFlagAfterWrites | kFlagAfterReads)) == 0) return false;
+  for (const auto& t : p.targets) {
+    if (&t == rma || t.dead || (r.flags & (t.read ? kFlagAfterReads : kFlagAfterWrites)) == 0) continue;
+    if (rma == nullptr) return true;
+    for (std::uint32_t i = 0; i < t.piece_count; ++i)
+      for (std::uint32_t k = 0; k < rma->piece_count; ++k) {
+        const auto one = reinterpret_cast<std::uintptr_t>(t.pieces[i].base);
+        const auto other = reinterpret_cast<std::uintptr_t>(rma->pieces[k].base);
+        if (one < other + rma->pieces[k].length && other < one + t.pieces[i].length) return true;
+      }
+  }
+  return false;
+}
+
 void Messenger::fin(Peer& p, std::uint32_t op, int error) {
   Record r;
   r.type = RecordType::kFin;
@@ -74,6 +91,7 @@ Messenger::Outcome Messenger::on_write(Peer& p, const Record& r) {
   t.data = r.data;
   if (t.has_data && !host_.room()) return Outcome::kStall;
   const int error = resolve(r, FI_REMOTE_WRITE, t);
+  if (error == 0 && must_wait(p, r, &t)) return Outcome::kStall;
   if (error == 0) {
     scatter({t.pieces.data(), t.piece_count}, 0, r.bytes);
     remote_done(t, p);
@@ -95,8 +113,12 @@ Messenger::Outcome Messenger::on_write_request(Peer& p, const Record& r) {
   t->op = r.op;
   t->has_data = (r.flags & kFlagCqData) != 0;
   t->data = r.data;
-  p.targets.push_back(*t);
   t->error = resolve(r, FI_REMOTE_WRITE, *t);
+  if (t->error == 0 && must_wait(p, r, t)) {
+    targets_.give(t);
+    return Outcome::kStall;
+  }
+  p.targets.push_back(*t);
   if (t->error != 0) {
     finish_target(*t);
     return Outcome::kTaken;
@@ -122,6 +144,7 @@ Messenger::Outcome Messenger::on_read_request(Peer& p, const Record& r) {
     TargetOp t;
     t.read = true;
     int error = r.length > config_.inline_read ? FI_EINVAL : resolve(r, FI_REMOTE_READ, t);
+    if (error == 0 && must_wait(p, r, &t)) return Outcome::kStall;
     if (error == 0) {
       Chunk* chunk = chunks_.take(std::max<std::size_t>(1, t.length));
       if (chunk == nullptr) return Outcome::kStall;
@@ -152,8 +175,12 @@ Messenger::Outcome Messenger::on_read_request(Peer& p, const Record& r) {
   t->op = r.op;
   t->read = true;
   t->remote_handle = r.handle;
-  p.targets.push_back(*t);
   t->error = resolve(r, FI_REMOTE_READ, *t);
+  if (t->error == 0 && must_wait(p, r, t)) {
+    targets_.give(t);
+    return Outcome::kStall;
+  }
+  p.targets.push_back(*t);
   if (t->error != 0)
     finish_target(*t);
   else

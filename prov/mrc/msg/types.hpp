@@ -44,10 +44,14 @@ struct TxOp {
   Peer* peer = nullptr;
   OpKind kind = OpKind::kSend;
   bool tagged = false, signal = false, inject = false, want_ack = false, has_data = false;
-  bool large = false;      ///< the bytes travel by themselves, not in the record
-  bool mail_done = false;  ///< our record was SACKed
-  bool answered = false;   ///< CTS (large send), ACK, FIN, or all bytes of a read are here
-  bool granted = false;    ///< CTS came
+  bool large = false;        ///< the bytes travel by themselves, not in the record
+  bool mail_done = false;    ///< our record was SACKed
+  bool answered = false;     ///< CTS (large send), ACK, FIN, or all bytes of a read are here
+  bool granted = false;      ///< CTS came
+  bool fence = false;        ///< nothing of it leaves before everything earlier to this peer has completed
+  bool strict = false;       ///< queued: neither it nor what is behind it may be overtaken
+  std::uint8_t after = 0;    ///< kFlagAfter… of its record
+  std::uint32_t number = 0;  ///< order of submission to the peer
   int error = 0;
   std::uint32_t refs = 0;  ///< transport writes that still read our buffers
   void* context = nullptr;
@@ -208,6 +212,7 @@ struct Peer {
   std::uint32_t epoch = 0;         ///< local count of lives of this pair
   std::uint32_t resets_ahead = 0;  ///< found out by session before the connection event came
   // sending
+  std::uint32_t next_number = 0, strict_queued = 0;
   std::uint32_t tx_sequence = 0, mail_sequence = 0, mails_in_flight = 0;
   std::uint32_t sent_messages = 0, sent_requests = 0, allowed_messages = 0, allowed_requests = 0;
   std::uint64_t sent_bytes = 0, allowed_bytes = 0;
