@@ -31,9 +31,7 @@ int close_cntr(struct fid* fid) {
 }
 
 int control_cntr(struct fid* fid, int command, void* arg) {
-  if (command != FI_GETWAIT) return -FI_ENOSYS;
-  if (arg == nullptr) return -FI_EINVAL;
-  return self_of_fid<CntrObject, fid_cntr>(fid).get_wait(arg);
+  return self_of_fid<CntrObject, fid_cntr>(fid).control(command, arg);
 }
 
 std::uint64_t read_cntr(fid_cntr* cntr) {
@@ -86,6 +84,7 @@ CntrObject::CntrObject(DomainObject& domain, const fi_cntr_attr& attr, void* con
 }
 
 CntrObject::~CntrObject() {
+  point_.stop_cond();
   if (set_ != nullptr) set_->remove(*this);
   {
     const std::lock_guard guard(domain_.engine());
@@ -99,22 +98,22 @@ Domain* CntrObject::domain() {
 }
 
 void CntrObject::add(std::uint64_t n) {
-  value_.fetch_add(n, std::memory_order_release);
+  value_.fetch_add(n, std::memory_order_seq_cst);
   point_.notify();
 }
 
 void CntrObject::add_error(std::uint64_t n) {
-  errors_.fetch_add(n, std::memory_order_release);
+  errors_.fetch_add(n, std::memory_order_seq_cst);
   point_.notify();
 }
 
 void CntrObject::set(std::uint64_t value) {
-  value_.store(value, std::memory_order_release);
+  value_.store(value, std::memory_order_seq_cst);  // before the look for sleepers: they look the other way round
   point_.notify();
 }
 
 void CntrObject::set_error(std::uint64_t value) {
-  errors_.store(value, std::memory_order_release);
+  errors_.store(value, std::memory_order_seq_cst);
   point_.notify();
 }
 
@@ -141,20 +140,18 @@ int CntrObject::wait(std::uint64_t threshold, int timeout) {
   const std::uint64_t errors = errors_.load(std::memory_order_acquire);
   const auto reached = [&] { return value_.load(std::memory_order_acquire) >= threshold; };
   const auto failed = [&] { return errors_.load(std::memory_order_acquire) != errors; };
-  const int state = block(domain_, point_, timeout, [&] { return reached() || failed(); });
+  const Blocking how = wait_obj_ == FI_WAIT_YIELD ? Blocking::kYield : Blocking::kSleep;
+  const int state = block(domain_, point_, timeout, how, [&] { return reached() || failed(); });
   if (reached()) return 0;
   if (failed()) return -FI_EAVAIL;
   return state == -FI_EAGAIN ? -FI_ETIMEDOUT : state;
 }
 
-int CntrObject::get_wait(void* out) {
-  if (wait_obj_ != FI_WAIT_FD && wait_obj_ != FI_WAIT_UNSPEC) {
-    MRC_INFO(CNTR, "FI_GETWAIT needs a counter that was opened with FI_WAIT_FD");
-    return -FI_EINVAL;
-  }
-  if (const int error = point_.open(domain_.engine().wait_fd())) return error;
-  *static_cast<int*>(out) = point_.fd();
-  return 0;
+int CntrObject::control(int command, void* out) {
+  return control_wait(
+      point_, wait_obj_, domain_.engine().wait_fd(), command, out, [this](const std::atomic<bool>& stop) {
+        return block(domain_, point_, -1, Blocking::kSleep, [&] { return ready_locked() || stop; }) == 0;
+      });
 }
 
 bool CntrObject::ready_locked() {

@@ -29,7 +29,7 @@ class CntrObject final : public Counter, public Waitable {
   void set_error(std::uint64_t value);
   /// 0, -FI_EAVAIL if the error count moves meanwhile, -FI_ETIMEDOUT.
   int wait(std::uint64_t threshold, int timeout);
-  int get_wait(void* out);
+  int control(int command, void* out);
 
   /// Changed since it was last read.
   bool ready_locked() override;

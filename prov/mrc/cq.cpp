@@ -42,6 +42,7 @@ CqObject::CqObject(DomainObject& domain, const fi_cq_attr& attr, void* context)
 }
 
 CqObject::~CqObject() {
+  point_.stop_cond();
   if (set_ != nullptr) set_->remove(*this);
   {
     const std::lock_guard guard(domain_.engine());
@@ -169,7 +170,8 @@ ssize_t CqObject::read_blocking(void* buffer, std::size_t count, fi_addr_t* sour
   }
   // An error at the head ends the wait too: the threshold may never be reached behind it.
   const auto ready = [&] { return signalled_ || count_ >= threshold || (count_ != 0 && ring_[first_].err != 0); };
-  const int state = block(domain_, point_, timeout, ready);
+  const Blocking how = wait_obj_ == FI_WAIT_YIELD ? Blocking::kYield : Blocking::kSleep;
+  const int state = block(domain_, point_, timeout, how, ready);
   const std::lock_guard guard(domain_.engine());
   signalled_ = false;
   if (state != 0 && state != -FI_EAGAIN) return state;
@@ -182,14 +184,11 @@ void CqObject::signal() {
   point_.notify();
 }
 
-int CqObject::get_wait(void* out) {
-  if (wait_obj_ != FI_WAIT_FD && wait_obj_ != FI_WAIT_UNSPEC) {
-    MRC_INFO(CQ, "FI_GETWAIT needs a completion queue that was opened with FI_WAIT_FD");
-    return -FI_EINVAL;
-  }
-  if (const int error = point_.open(domain_.engine().wait_fd())) return error;
-  *static_cast<int*>(out) = point_.fd();
-  return 0;
+int CqObject::control(int command, void* out) {
+  return control_wait(
+      point_, wait_obj_, domain_.engine().wait_fd(), command, out, [this](const std::atomic<bool>& stop) {
+        return block(domain_, point_, -1, Blocking::kSleep, [&] { return count_ != 0 || signalled_ || stop; }) == 0;
+      });
 }
 
 }  // namespace mrc::prov

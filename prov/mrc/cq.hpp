@@ -33,7 +33,7 @@ class CqObject final : public Cq, public Waitable {
   ssize_t read_error(fi_cq_err_entry* entry);
   ssize_t read_blocking(void* buffer, std::size_t count, fi_addr_t* sources, const void* condition, int timeout);
   void signal();
-  int get_wait(void* out);
+  int control(int command, void* out);
 
   bool ready_locked() override { return count_ != 0; }
   WaitPoint& wait_point() override { return point_; }

@@ -30,9 +30,7 @@ int close_cq(struct fid* fid) {
 }
 
 int control_cq(struct fid* fid, int command, void* arg) {
-  if (command != FI_GETWAIT) return -FI_ENOSYS;
-  if (arg == nullptr) return -FI_EINVAL;
-  return self_of_fid<CqObject, fid_cq>(fid).get_wait(arg);
+  return self_of_fid<CqObject, fid_cq>(fid).control(command, arg);
 }
 
 ssize_t read_cq(fid_cq* cq, void* buffer, std::size_t count) {

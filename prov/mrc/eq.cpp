@@ -10,6 +10,7 @@
 
 #include "fabric.hpp"
 #include "log.hpp"
+#include "wait_set.hpp"
 
 namespace mrc::prov {
 
@@ -28,6 +29,8 @@ EqObject::EqObject(FabricObject& fabric, const fi_eq_attr& attr, void* context)
 }
 
 EqObject::~EqObject() {
+  point_.stop_cond();
+  if (set_ != nullptr) set_->remove(*this);
   fabric_.drop();
 }
 
@@ -99,18 +102,21 @@ ssize_t EqObject::read_blocking(std::uint32_t* event, void* buffer, std::size_t 
                                 std::uint64_t flags) {
   const std::int64_t deadline = now_ms() + timeout;
   for (;;) {
-    if (const int error = point_.open(-1)) return error;
-    {
-      const std::lock_guard guard(mutex_);
-      point_.arm();
-      if (!events_.empty()) point_.notify();
-    }
+    Sleeper sleeper;
+    if (const int error = sleeper.error()) return error;
+    point_.enlist(sleeper);
     const ssize_t got = read(event, buffer, length, flags);
-    if (got != -FI_EAGAIN) return got;
     const std::int64_t left = deadline - now_ms();
+    int polled = 0;
+    if (got == -FI_EAGAIN && (timeout < 0 || left > 0)) {
+      pollfd entry{sleeper.fd(), POLLIN, 0};
+      polled = poll(&entry, 1, timeout < 0 ? -1 : static_cast<int>(left));
+    }
+    const int error = errno;
+    point_.delist(sleeper);
+    if (got != -FI_EAGAIN) return got;
+    if (polled < 0) return -error;
     if (timeout >= 0 && left <= 0) return -FI_EAGAIN;
-    pollfd entry{point_.fd(), POLLIN, 0};
-    if (poll(&entry, 1, timeout < 0 ? -1 : static_cast<int>(left)) < 0) return -errno;
   }
 }
 
@@ -119,17 +125,26 @@ bool EqObject::ready_locked() {
   return !events_.empty();
 }
 
-int EqObject::get_wait(void* out) {
-  if (wait_obj_ != FI_WAIT_FD && wait_obj_ != FI_WAIT_UNSPEC) {
-    MRC_INFO(EQ, "FI_GETWAIT needs an event queue that was opened with FI_WAIT_FD");
-    return -FI_EINVAL;
-  }
-  if (const int error = point_.open(-1)) return error;
+int EqObject::control(int command, void* out) {
+  const auto wait = [this](const std::atomic<bool>& stop) {
+    while (!stop) {
+      Sleeper sleeper;
+      if (sleeper.error() != 0) return false;
+      point_.enlist(sleeper);
+      const bool ready = ready_locked();
+      pollfd entry{sleeper.fd(), POLLIN, 0};
+      if (!ready && !stop) poll(&entry, 1, -1);
+      point_.delist(sleeper);
+      if (ready) return true;
+    }
+    return false;
+  };
+  if (const int error = control_wait(point_, wait_obj_, -1, command, out, wait)) return error;
+  if (command != FI_GETWAIT || point_.cond() != nullptr) return 0;
   const std::lock_guard guard(mutex_);
   // Announced for good: the descriptor is readable whenever there are events, whoever sleeps on it.
   point_.arm();
   if (!events_.empty()) point_.notify();
-  *static_cast<int*>(out) = point_.fd();
   return 0;
 }
 

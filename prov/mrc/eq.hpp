@@ -17,6 +17,7 @@
 namespace mrc::prov {
 
 class FabricObject;
+class WaitSet;
 
 class EqObject final : public EventQueue, public Waitable {
  public:
@@ -32,7 +33,7 @@ class EqObject final : public EventQueue, public Waitable {
   ssize_t read(std::uint32_t* event, void* buffer, std::size_t length, std::uint64_t flags);
   ssize_t read_error(fi_eq_err_entry* entry, std::uint64_t flags);
   ssize_t read_blocking(std::uint32_t* event, void* buffer, std::size_t length, int timeout, std::uint64_t flags);
-  int get_wait(void* out);
+  int control(int command, void* out);
 
   bool ready_locked() override;
   WaitPoint& wait_point() override { return point_; }
@@ -40,6 +41,7 @@ class EqObject final : public EventQueue, public Waitable {
   void* context() const override { return handle_.fid.fid.context; }
   Holdable& holdable() override { return *this; }
 
+  void set_wait_set(WaitSet* set) { set_ = set; }
   fid_eq* fid() { return &handle_.fid; }
   FabricObject& fabric() { return fabric_; }
 
@@ -54,6 +56,7 @@ class EqObject final : public EventQueue, public Waitable {
 
   Handle<fid_eq, EqObject> handle_;
   FabricObject& fabric_;
+  WaitSet* set_ = nullptr;
   std::mutex mutex_;
   std::deque<Event> events_;
   std::size_t size_;

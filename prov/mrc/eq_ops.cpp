@@ -10,6 +10,7 @@
 #include "fabric.hpp"
 #include "log.hpp"
 #include "nosys.hpp"
+#include "wait_set.hpp"
 
 namespace mrc::prov {
 
@@ -30,9 +31,7 @@ int close_eq(struct fid* fid) {
 }
 
 int control_eq(struct fid* fid, int command, void* arg) {
-  if (command != FI_GETWAIT) return -FI_ENOSYS;
-  if (arg == nullptr) return -FI_EINVAL;
-  return self_of_fid<EqObject, fid_eq>(fid).get_wait(arg);
+  return self_of_fid<EqObject, fid_eq>(fid).control(command, arg);
 }
 
 ssize_t read_eq(fid_eq* eq, std::uint32_t* event, void* buffer, std::size_t length, std::uint64_t flags) {
@@ -84,19 +83,15 @@ fi_ops_eq eq_ops = {.size = sizeof(fi_ops_eq),
 
 int open_eq(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** eq, void* context) {
   fi_eq_attr wanted = attr != nullptr ? *attr : fi_eq_attr{};
-  switch (wanted.wait_obj) {
-    case FI_WAIT_NONE:
-    case FI_WAIT_UNSPEC:
-    case FI_WAIT_FD:
-    case FI_WAIT_YIELD:
-      break;
-    default:
-      MRC_INFO(EQ, "event queues have the wait objects NONE, UNSPEC, FD and YIELD, not %d",
-               static_cast<int>(wanted.wait_obj));
-      return -FI_ENOSYS;
-  }
+  WaitSet* set = nullptr;
+  if (const int error = check_wait(wanted.wait_obj, wanted.wait_set, &set)) return error;
   return guarded([&] {
-    *eq = (new EqObject(self_of<FabricObject>(fabric), wanted, context))->fid();
+    auto object = std::make_unique<EqObject>(self_of<FabricObject>(fabric), wanted, context);
+    if (set != nullptr) {
+      if (const int error = set->add(*object)) return error;
+      object->set_wait_set(set);
+    }
+    *eq = object.release()->fid();
     return 0;
   });
 }

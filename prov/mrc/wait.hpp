@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Sleeping until something happens: the descriptor behind FI_WAIT_FD, fi_trywait, and the blocking reads.
-// A sleeper announces itself (arm), looks once more, then sleeps on an epoll descriptor that holds the object's own
-// eventfd and the engine's descriptor; who completes something writes the eventfd only if a sleeper is announced.
+// Who sleeps announces it first, looks once more, and then sleeps on a descriptor of its own and on the engine's; who
+// completes something writes the descriptors of those who are announced. A blocked call has its thread's descriptor,
+// so that several threads on one queue do not take each other's wake-ups; the application's poll() has the object's.
 #pragma once
 
 #include <rdma/fi_eq.h>
@@ -9,6 +10,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
 
 #include "mrc/engine/engine.hpp"
 #include "object.hpp"
@@ -16,9 +19,26 @@
 
 namespace mrc::prov {
 
+class CondWaiter;
+
+/// A blocked call's place in a WaitPoint's list.
+class Sleeper {
+ public:
+  Sleeper();  ///< takes the calling thread's descriptor, emptied
+  int fd() const { return fd_; }
+  /// 0, or -FI_E… if there was no descriptor to be had.
+  int error() const { return fd_ >= 0 ? 0 : -error_; }
+
+ private:
+  friend class WaitPoint;
+  int fd_;
+  int error_ = 0;
+  Sleeper* next_ = nullptr;
+};
+
 class WaitPoint {
  public:
-  WaitPoint() = default;
+  WaitPoint();
   ~WaitPoint();
   WaitPoint(const WaitPoint&) = delete;
   WaitPoint& operator=(const WaitPoint&) = delete;
@@ -31,13 +51,25 @@ class WaitPoint {
 
   /// Wakes sleepers, if any are announced. Any thread.
   void notify();
-  void arm();     ///< announces a sleeper
-  bool disarm();  ///< takes the announcement back, and empties the eventfd; false if there was none
+  void arm();     ///< announces a sleeper on fd()
+  bool disarm();  ///< takes the announcement back, and empties the descriptor; false if there was none
+  void enlist(Sleeper& sleeper);
+  void delist(Sleeper& sleeper);
+
+  /// FI_WAIT_MUTEX_COND; null until the application asked for it.
+  CondWaiter* cond() const { return cond_.get(); }
+  void set_cond(std::unique_ptr<CondWaiter> cond);
+  /// Ends its thread; the owner's destructor calls it before anything that the thread looks at is gone.
+  void stop_cond();
 
  private:
   std::atomic<int> event_fd_{-1};
   std::atomic<int> epoll_fd_{-1};
   std::atomic<bool> armed_{false};
+  std::atomic<unsigned> asleep_{0};  ///< announcements: that on fd(), and the list's
+  std::mutex mutex_;                 ///< of the list
+  Sleeper* sleepers_ = nullptr;
+  std::unique_ptr<CondWaiter> cond_;
 };
 
 /// Announces a sleeper on `point` to the engine too. False = there is work (and nothing is announced). Engine locked.
@@ -62,12 +94,20 @@ class Waitable {
 /// The waitable behind a CQ, EQ or counter; null for any other class.
 Waitable* waitable_of(struct fid* fid);
 
+/// How a blocked call spends its time: asleep, or (FI_WAIT_YIELD) giving the processor to others between two looks.
+enum class Blocking : std::uint8_t { kSleep, kYield };
+
 /// Until `ready_locked` (0) or `timeout` milliseconds have passed (-FI_EAGAIN; < 0: never). Makes progress, first
 /// spinning, then asleep. The engine must not be locked.
-int block(Domain& domain, WaitPoint& point, int timeout, const std::function<bool()>& ready_locked);
+int block(Domain& domain, WaitPoint& point, int timeout, Blocking how, const std::function<bool()>& ready_locked);
 
 /// One look before the application itself sleeps on `point`'s descriptor: 0 = sleep, -FI_EAGAIN = there is something.
 int try_wait(Waitable& waitable);
+
+/// fi_control's FI_GETWAIT (an int, or a struct fi_mutex_cond) and FI_GETWAITOBJ of an object that was opened with
+/// `object`. `wait` is how a CondWaiter waits. 0 or -FI_E… after a log line.
+int control_wait(WaitPoint& point, fi_wait_obj object, int engine_fd, int command, void* out,
+                 const std::function<bool(const std::atomic<bool>& stop)>& wait);
 
 /// Milliseconds of the monotonic clock.
 std::int64_t now_ms();

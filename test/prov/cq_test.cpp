@@ -204,7 +204,7 @@ TEST_CASE("bad attributes are refused") {
   fid_cq* cq = nullptr;
   fi_cq_attr a = attr(static_cast<fi_cq_format>(9));
   CHECK(fi_cq_open(o.domain.get(), &a, &cq, nullptr) == -FI_EINVAL);
-  a = attr(FI_CQ_FORMAT_MSG, 0, FI_WAIT_MUTEX_COND);
+  a = attr(FI_CQ_FORMAT_MSG, 0, FI_WAIT_POLLFD);
   CHECK(fi_cq_open(o.domain.get(), &a, &cq, nullptr) == -FI_ENOSYS);
   a = attr(FI_CQ_FORMAT_MSG, 0, FI_WAIT_SET);
   CHECK(fi_cq_open(o.domain.get(), &a, &cq, nullptr) == -FI_EINVAL);

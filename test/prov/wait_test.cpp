@@ -118,7 +118,7 @@ TEST_CASE("a wait set watches its members") {
   CHECK(fi_wait(raw, 0) == 0);
 
   CHECK(fi_close(&raw->fid) == -FI_EBUSY);
-  fi_wait_attr unknown{FI_WAIT_MUTEX_COND, 0};
+  fi_wait_attr unknown{FI_WAIT_POLLFD, 0};
   fid_wait* other = nullptr;
   CHECK(fi_wait_open(o.fabric.get(), &unknown, &other) == -FI_ENOSYS);
 }
