@@ -8,6 +8,8 @@
 #   mpi_compiler  prints the path of mpicc
 #   mpi_run RANKS OVER COMMAND…   runs the command on so many ranks, OVER mrc or tcp, with what a user would set for it
 #                 and nothing else; execs, so that a signal reaches mpirun itself
+#   MPI_ONE_SIDED (an array, may be left out)  names of its ways of one-sided communication; mpi_run finds the one to take
+#                 in $MPI_WAY, empty for everything else
 # and may use $MPI_PREFIX, and $MPI_EXTRA: words for mpirun that one caller needs (an array).
 
 TOOLS=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
@@ -22,7 +24,7 @@ MPI4PY_VERSION=${MPI4PY_VERSION:-4.1.2}
 mpi_load() {
   [[ " $MPI_NAMES " == *" $1 "* && -f $TOOLS/mpi/$1.sh ]] || die "there is no MPI '$1'; there are: $MPI_NAMES"
   MPI_NAME=$1 MPI_PREFIX=$MPI_CACHE/$1
-  declare -ga MPI_EXTRA=()
+  declare -ga MPI_EXTRA=() MPI_ONE_SIDED=(default)
   # shellcheck source=/dev/null
   . "$TOOLS/mpi/$1.sh"
 }

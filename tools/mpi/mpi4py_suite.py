@@ -5,22 +5,24 @@ it; what the options mean stands there."""
 import argparse
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from job import Job  # noqa: E402
+from job import traffic  # noqa: E402
+from suite_job import SuiteJob  # noqa: E402
 
 RESTARTS = 40  # jobs that may hang or die, per transport and number of ranks
 
 
-def run_suite(options, over, ranks):
+def run_suite(options, over, ranks, without):
     """One transport and number of ranks: {test: [outcome, text]}, proof. A job that hangs or dies has decided the tests
-    before and the one in which it stopped; the next one goes on behind them."""
+    before and the one in which it stopped; the next one goes on behind them. Tests in `without` are not tried."""
     directory = Path(options.out) / over / f"np{ranks}"
-    decided, notes, library, counters = {}, [], "", []
+    decided, notes, library, counters = {test: ["not tried", ""] for test in without}, [], "", []
     for attempt in range(RESTARTS):
-        job = Job(options, over, ranks, directory / f"job{attempt}")
+        job = SuiteJob(options.mpi, over, ranks, directory / f"job{attempt}", options.idle)
         done = directory / f"done{attempt}"
         done.write_text("\n".join(decided), encoding="utf-8")
         job.run([options.python, str(Path(__file__).parent / "mpi4py_rank.py"), options.tests, str(job.directory),
@@ -96,8 +98,7 @@ def proof(results):
     failures = 0
     for n, result in results.items():
         processes = result["counters"]
-        sent = sum(one["transport"]["tx_bytes"] for one in processes)
-        packets = sum(plane["tx_packets"] for one in processes for plane in one["planes"])
+        sent, packets = traffic(processes)
         print(f"np {n}: mrc's counters of {len(processes)} processes: {sent} payload bytes, {packets} packets sent")
         if int(n) > 1 and (len(processes) < int(n) or sent == 0):
             print(f"FAILED: np {n}: the counters do not show traffic over mrc")
@@ -105,39 +106,43 @@ def proof(results):
     return failures
 
 
+def kept(options, known):
+    """The tcp results of an earlier run, of the modules that are wanted."""
+    missing = [n for n in options.np if str(n) not in known]
+    if missing:
+        print(f"no tcp results of {missing} ranks are kept: every test that is not skipped has to pass")
+    return {n: known[n] | {"tests": {t: v for t, v in known[n]["tests"].items()
+                                     if re.search(options.only, module_of(t) + ".py")}}
+            for n in map(str, options.np) if n in known}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--np", type=lambda text: [int(n) for n in text.split(",")])
     parser.add_argument("--idle", type=float)
-    for name in ("mpi", "over", "only", "out", "tests", "peer", "launch", "python"):
+    for name in ("mpi", "over", "only", "out", "tests", "peer", "python"):
         parser.add_argument(f"--{name}")
     options = parser.parse_args()
 
-    sides = ["tcp", "mrc"] if options.over == "both" else [options.over]
+    peer = Path(options.peer)
+    known = json.loads(peer.read_text()) if peer.exists() else {}
     results = {}
-    for side in sides:
+    if options.over == "mrc":
+        results["tcp"] = kept(options, known)
+    for side in ["tcp", "mrc"] if options.over == "both" else [options.over]:
         results[side] = {}
         for ranks in options.np:
-            result = results[side][str(ranks)] = run_suite(options, side, ranks)
+            reference = results["tcp"].get(str(ranks), {}) if side == "mrc" else {}
+            without = [test for test, value in reference.get("tests", {}).items() if value[0] == "hangs"]
+            result = results[side][str(ranks)] = run_suite(options, side, ranks, without)
             counts = [sum(v[0] == what for v in result["tests"].values()) for what in ("ok", "skip")]
             print(f"{options.mpi} over {side}, {ranks} ranks: {counts[0]} pass, {counts[1]} skipped, "
                   f"{len(result['tests']) - sum(counts)} others  ({result['library']})", flush=True)
             for note in result["notes"]:
                 print(f"  {note}", flush=True)
-    peer = Path(options.peer)
-    known = json.loads(peer.read_text()) if peer.exists() else {}
-    if "tcp" in results:
-        if options.only == ".":
-            peer.write_text(json.dumps(known | results["tcp"]))
-    else:
-        import re
-
-        results["tcp"] = {n: known[n] | {"tests": {t: v for t, v in known[n]["tests"].items()
-                                                   if re.search(options.only, module_of(t) + ".py")}}
-                          for n in map(str, options.np) if n in known}
-        missing = [n for n in options.np if str(n) not in known]
-        if missing:
-            print(f"no tcp results of {missing} ranks are kept: every test that is not skipped has to pass there")
+            if side == "tcp" and options.only == ".":
+                known[str(ranks)] = result
+                peer.write_text(json.dumps(known))
     good, bad = compare(options, results)
     if "mrc" in results:
         bad += proof(results["mrc"])

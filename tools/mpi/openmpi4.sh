@@ -10,13 +10,21 @@ mpi_install() {
 }
 mpi_compiler() { command -v mpicc.openmpi; }
 
+# One-sided: osc/pt2pt over the mtl, or osc/rdma over btl ofi (MPI_Put is an RDMA write then).
+MPI_ONE_SIDED=(osc-pt2pt btl-ofi)
+
 mpi_run() {
-  local ranks=$1 provider=mrc
+  local ranks=$1 provider=mrc words=()
   [ "$2" = mrc ] || provider='tcp;ofi_rxm'
   shift 2
   # A test machine: as root, in a container, with more ranks than cores.
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_orte_base_help_aggregate=0
-  exec mpirun.openmpi -n "$ranks" --mca op ^avx --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "$provider" \
-    "${MPI_EXTRA[@]}" "$@"
+  case ${MPI_WAY:-} in
+    btl-ofi) words=(--mca pml ob1 --mca btl self,vader,ofi --mca btl_ofi_provider_include "$provider" --mca osc rdma) ;;
+    osc-pt2pt) words=(--mca osc pt2pt) ;;
+  esac
+  [ "${MPI_WAY:-}" = btl-ofi ] ||
+    words+=(--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "$provider")
+  exec mpirun.openmpi -n "$ranks" --mca op ^avx "${words[@]}" "${MPI_EXTRA[@]}" "$@"
 }
