@@ -99,7 +99,7 @@ inline ssize_t receive_call(fid_ep* fid, bool tagged, const Pieces& pieces, fi_a
   r.multi = (flags & FI_MULTI_RECV) != 0;
   EndpointName name;
   const Endpoint::Lock lock(ep.engine());
-  if (!ep.enabled()) return -FI_EOPBADSTATE;
+  if (!ep.can_receive()) return -FI_EOPBADSTATE;
   if (!ep.source(from, &name, &r.from)) return -FI_EINVAL;
   if ((flags & FI_PEEK) != 0 && !ep.room()) return -FI_EAGAIN;
   if ((flags & FI_PEEK) != 0) return ep.messenger().peek(r, (flags & FI_CLAIM) != 0, (flags & FI_DISCARD) != 0);

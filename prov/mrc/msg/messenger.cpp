@@ -255,6 +255,7 @@ int Messenger::transmit(const Transmit& t) {
   op->error = 0;
   op->refs = 0;
   op->context = t.context;
+  op->owner = t.owner;
   op->tag = t.tag;
   op->data = t.has_data ? t.data : 0;
   op->length = length;
@@ -324,6 +325,7 @@ void Messenger::finish(TxOp& op) {
   done.inject = op.inject;
   done.error = op.error;
   done.peer = op.peer;
+  done.owner = op.owner;
   done.completion.op_context = op.context;
   done.completion.len = op.length;
   done.completion.tag = op.tag;

@@ -41,6 +41,7 @@ struct Done {
   std::size_t overflow = 0;
   const Peer* peer = nullptr;  ///< who, where known
   EndpointName from{};         ///< the peer's name when its message came
+  void* owner = nullptr;       ///< transmits: whose they are (Transmit::owner)
   std::string_view why{};
 };
 
@@ -79,6 +80,7 @@ struct Transmit {
   std::uint64_t tag = 0, data = 0;
   std::span<const Segment> segments{};  ///< RMA
   void* context = nullptr;
+  void* owner = nullptr;  ///< comes back in Done: the transmit context
 };
 
 struct Statistics {

@@ -55,6 +55,7 @@ struct TxOp {
   int error = 0;
   std::uint32_t refs = 0;  ///< transport writes that still read our buffers
   void* context = nullptr;
+  void* owner = nullptr;  ///< transmit context
   std::uint64_t tag = 0, data = 0, length = 0;
   std::array<engine::GatherPiece, kMaxIov> pieces{};
   engine::Gather gather{};

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The two sides of an endpoint: who hears of finished transmits, and who of receives and of what peers do to our
+// memory. A plain endpoint has one of each; a scalable endpoint has one for every open transmit and receive context.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "objects.hpp"
+
+namespace mrc::prov {
+
+/// What is bound to one side. Guarded by the engine's lock.
+template <int Counters>
+struct Side {
+  Cq* cq = nullptr;
+  Counter* counters[Counters] = {};
+  bool selective = false;  ///< only operations that ask for it have a completion
+  bool enabled = false;    ///< fi_enable was called for it
+  bool silent = false;     ///< closing: nobody hears any more
+  std::size_t size = 0;    ///< operations that the application may have under way
+
+  bool signals(std::uint64_t flags) const { return !selective || (flags & FI_COMPLETION) != 0; }
+  bool room() const { return cq == nullptr || cq->room(); }
+  int bind(Cq* queue, std::uint64_t flags) {
+    if (cq != nullptr) return -FI_EINVAL;
+    cq = queue;
+    selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
+    cq->reserve(size);
+    return 0;
+  }
+  bool has_counter() const {
+    for (const Counter* counter : counters)
+      if (counter != nullptr) return true;
+    return false;
+  }
+  /// Lets go of everything that was bound.
+  void release() {
+    silent = true;
+    enabled = false;
+    if (cq != nullptr) cq->unreserve(size);
+    cq = nullptr;
+    for (Counter*& counter : counters) {
+      if (counter != nullptr) counter->drop();
+      counter = nullptr;
+    }
+  }
+};
+
+enum TxCounter { kSendCounter, kWriteCounter, kReadCounter, kTxCounters };
+enum RxCounter { kRecvCounter, kRemoteWriteCounter, kRemoteReadCounter, kRxCounters };
+
+struct TxSide : Side<kTxCounters> {
+  std::size_t inject_size = 0;
+  std::uint32_t outstanding = 0;  ///< posted and not finished
+  std::uint16_t index = 0;
+};
+
+struct RxSide : Side<kRxCounters> {
+  std::size_t min_multi_recv = 64;
+  std::uint16_t index = 0;
+};
+
+}  // namespace mrc::prov
