@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -37,6 +38,7 @@ struct Heard {
 class FakeHost : public msg::Host {
  public:
   void done(const msg::Done& d) override {
+    if (on_done) on_done(d);
     heard.push_back({d.kind, d.completion, d.signal, d.inject, d.counts, d.error, d.overflow,
                      d.peer != nullptr ? d.peer->name : EndpointName{}});
   }
@@ -48,6 +50,7 @@ class FakeHost : public msg::Host {
   /// Takes the first completion of that kind (any if none), or fails the test's expectation by returning false.
   bool take(msg::OpKind kind, Heard& out);
 
+  std::function<void(const msg::Done&)> on_done;  ///< for tests that look at the very moment
   std::deque<Heard> heard;
   std::vector<FakeRegion> regions;
   std::uint64_t generation = 1;

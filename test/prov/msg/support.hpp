@@ -5,6 +5,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
 
+#include "../../../prov/mrc/msg/order.hpp"
 #include "fake.hpp"
 
 namespace mrc::test {
@@ -25,6 +26,8 @@ inline void* context(std::uintptr_t n) {
 struct Options {
   bool ack = false, inject = false, has_data = false, signal = true;
   std::uint64_t data = 0;
+  bool fence = false, more = false;
+  std::uint64_t order = 0;  ///< FI_ORDER_…
 };
 
 inline int send(FakeNode& from, FakeNode& to, const Bytes& b, std::uint64_t tag, std::uintptr_t ctx, Options o = {}) {
@@ -40,6 +43,9 @@ inline int send(FakeNode& from, FakeNode& to, const Bytes& b, std::uint64_t tag,
   t.has_data = o.has_data;
   t.data = o.data;
   t.signal = o.signal;
+  t.fence = o.fence;
+  t.more = o.more;
+  msg::Order(o.order).apply(t);
   return from.messenger->transmit(t);
 }
 
@@ -74,6 +80,9 @@ inline int rma(FakeNode& from, FakeNode& to, msg::OpKind kind, Bytes& b, std::ui
   t.has_data = o.has_data;
   t.data = o.data;
   t.inject = o.inject;
+  t.fence = o.fence;
+  t.more = o.more;
+  msg::Order(o.order).apply(t);
   return from.messenger->transmit(t);
 }
 
