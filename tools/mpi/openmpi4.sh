@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: BSD-2-Clause
 # Debian's Open MPI 4.1 with pml cm, mtl ofi: all traffic, to the same host and to oneself too, goes through libfabric.
 # Debian's configuration switches ofi off, hence the explicit pml and mtl. op/avx of 4.1.4 sums MPI_CHAR wrongly on
@@ -21,7 +21,7 @@ mpi_run() {
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_orte_base_help_aggregate=0
   case ${MPI_WAY:-} in
-    btl-ofi) words=(--mca pml ob1 --mca btl self,vader,ofi --mca btl_ofi_provider_include "$provider" --mca osc rdma) ;;
+    btl-ofi) words=(--mca pml ob1 --mca btl "self,vader,ofi" --mca btl_ofi_provider_include "$provider" --mca osc rdma) ;;
     osc-pt2pt) words=(--mca osc pt2pt) ;;
   esac
   [ "${MPI_WAY:-}" = btl-ofi ] ||

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: BSD-2-Clause
 # Open MPI 5 from its Python wheel, which carries a libfabric of its own, with pml cm, mtl ofi.
 
