@@ -2,6 +2,7 @@
 // What libfabric calls of a domain.
 #include <rdma/fi_errno.h>
 
+#include "atomic.hpp"
 #include "av.hpp"
 #include "cntr.hpp"
 #include "cq.hpp"
@@ -66,7 +67,7 @@ fi_ops_domain domain_ops = {.size = sizeof(fi_ops_domain),
                             .poll_open = open_poll_set,
                             .stx_ctx = nosys,
                             .srx_ctx = nosys,
-                            .query_atomic = nosys,
+                            .query_atomic = query_atomic,
                             .query_collective = nosys,
                             .endpoint2 = endpoint2_op};
 

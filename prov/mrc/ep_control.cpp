@@ -143,21 +143,6 @@ fi_ops_cm endpoint_cm_ops = {.size = sizeof(fi_ops_cm),
                              .shutdown = shutdown_op,
                              .join = nosys};
 
-fi_ops_atomic endpoint_atomic_ops = {.size = sizeof(fi_ops_atomic),
-                                     .write = nosys,
-                                     .writev = nosys,
-                                     .writemsg = nosys,
-                                     .inject = nosys,
-                                     .readwrite = nosys,
-                                     .readwritev = nosys,
-                                     .readwritemsg = nosys,
-                                     .compwrite = nosys,
-                                     .compwritev = nosys,
-                                     .compwritemsg = nosys,
-                                     .writevalid = nosys,
-                                     .readwritevalid = nosys,
-                                     .compwritevalid = nosys};
-
 fi_ops_collective endpoint_collective_ops = {.size = sizeof(fi_ops_collective),
                                              .barrier = nosys,
                                              .broadcast = nosys,

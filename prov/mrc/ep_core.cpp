@@ -232,9 +232,8 @@ void EndpointCore::transmitted(const msg::Done& done) {
     if (side.outstanding == 0) std::erase_if(retired_, [&side](const auto& each) { return each.get() == &side; });
     return;
   }
-  const auto kind = done.kind == msg::OpKind::kSend    ? kSendCounter
-                    : done.kind == msg::OpKind::kWrite ? kWriteCounter
-                                                       : kReadCounter;
+  const bool writes = done.kind == msg::OpKind::kWrite || done.kind == msg::OpKind::kAtomic;
+  const auto kind = done.kind == msg::OpKind::kSend ? kSendCounter : writes ? kWriteCounter : kReadCounter;
   Counter* counter = done.counts ? side.counters[kind] : nullptr;
   if (done.error != 0) return refused(done, side.cq, counter);
   if (counter != nullptr) counter->add(1);
@@ -267,6 +266,8 @@ void EndpointCore::done(const msg::Done& done) {
     case msg::OpKind::kSend:
     case msg::OpKind::kWrite:
     case msg::OpKind::kRead:
+    case msg::OpKind::kAtomic:
+    case msg::OpKind::kFetchAtomic:
       return transmitted(done);
     case msg::OpKind::kRecv:
     case msg::OpKind::kRemoteWrite:

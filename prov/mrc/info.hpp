@@ -18,9 +18,9 @@ inline constexpr std::uint32_t kVersion = FI_VERSION(0, 1);
 /// Provider-specific protocols have the high bit; the rest spells MRC.
 inline constexpr std::uint32_t kProtocol = FI_PROV_SPECIFIC | 0x4d5243;
 
-inline constexpr std::uint64_t kTxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_READ | FI_WRITE;
-inline constexpr std::uint64_t kRxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE |
-                                         FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT;
+inline constexpr std::uint64_t kTxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE;
+inline constexpr std::uint64_t kRxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | FI_REMOTE_READ |
+                                         FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT;
 inline constexpr std::uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 inline constexpr std::uint64_t kCaps = kTxCaps | kRxCaps | kDomainCaps;
 /// Given only if asked for (or if nothing is asked for): they cost a look-up a message.
@@ -32,7 +32,8 @@ inline constexpr std::uint64_t kRmaDirections = FI_READ | FI_WRITE | FI_REMOTE_R
 inline constexpr std::uint64_t kTxOpFlags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
 inline constexpr std::uint64_t kRxOpFlags = FI_COMPLETION | FI_MULTI_RECV;
-inline constexpr std::uint64_t kMessageOrder = FI_ORDER_SAS;
+inline constexpr std::uint64_t kMessageOrder =
+    FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
 inline constexpr std::size_t kMaxMessage = std::size_t{1} << 48;
 inline constexpr std::size_t kIovLimit = 8;
 

@@ -11,7 +11,7 @@ std::uint64_t narrow(std::uint64_t have, std::uint64_t ask) {
   if (ask == 0) return have;
   std::uint64_t caps = (ask & have) | (have & kSecondaryCaps & ~kOnRequestCaps);
   if ((caps & (FI_MSG | FI_TAGGED)) != 0 && (caps & kMessageDirections) == 0) caps |= have & kMessageDirections;
-  if ((caps & FI_RMA) != 0 && (caps & kRmaDirections) == 0) caps |= have & kRmaDirections;
+  if ((caps & (FI_RMA | FI_ATOMIC)) != 0 && (caps & kRmaDirections) == 0) caps |= have & kRmaDirections;
   return caps;
 }
 

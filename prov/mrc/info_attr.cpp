@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "info.hpp"
+#include "msg/records.hpp"
 #include "params.hpp"
 
 namespace mrc::prov {
@@ -47,6 +48,7 @@ struct Chain {
     ep.protocol = kProtocol;
     ep.protocol_version = 1;
     ep.max_msg_size = kMaxMessage;
+    ep.max_order_raw_size = ep.max_order_war_size = ep.max_order_waw_size = msg::kMaxAtomic;
     ep.mem_tag_format = 0xaaaaaaaaaaaaaaaa;  // all 64 bits, one field of a bit each
     ep.tx_ctx_cnt = 1;
     ep.rx_ctx_cnt = 1;

@@ -175,6 +175,8 @@ Messenger::Outcome Messenger::act(Peer& p, const Record& r, Chunk** owner) {
       return on_write_request(p, r);
     case RecordType::kReadRequest:
       return on_read_request(p, r);
+    case RecordType::kAtomic:
+      return on_atomic(p, r);
     default:
       return Outcome::kMalformed;
   }
@@ -209,7 +211,7 @@ bool Messenger::on_control(Peer& p, const Record& r) {
       if (op->kind == OpKind::kSend) return false;
       if (r.status != 0) {
         fail(*op, r.status < 4096 ? static_cast<int>(r.status) : int{FI_EOTHER});
-      } else if (op->kind == OpKind::kWrite) {
+      } else if (op->kind == OpKind::kWrite || op->kind == OpKind::kAtomic) {
         op->answered = true;
         finish_if_done(*op);
       }
@@ -226,8 +228,10 @@ bool Messenger::on_control(Peer& p, const Record& r) {
     case RecordType::kReadData: {
       TxOp* op = op_of(p, r.op);
       if (op == nullptr) return true;
-      if (op->kind != OpKind::kRead || op->large || op->answered || r.bytes.size() != op->length) return false;
-      scatter({op->pieces.data(), op->gather.count}, 0, r.bytes);
+      if ((op->kind != OpKind::kRead && op->kind != OpKind::kFetchAtomic) || op->handle != nullptr || op->answered ||
+          r.bytes.size() != length_of(op->landing()))
+        return false;
+      scatter(op->landing(), 0, r.bytes);
       op->answered = true;
       finish_if_done(*op);
       return true;
@@ -265,7 +269,7 @@ Placement Messenger::place_direct(const transport::RxWrite& w) {
       break;
     case Handle::Use::kRead: {
       TxOp& op = *h->read;
-      scatter({op.pieces.data(), op.gather.count}, w.va, w.payload);
+      scatter(op.landing(), w.va, w.payload);
       h->arrived += size;
       if (h->arrived == h->length) {
         free_handle(std::exchange(op.handle, nullptr));

@@ -39,6 +39,12 @@ int error_of(transport::Status status) {
   return FI_EOTHER;
 }
 
+std::uint64_t length_of(std::span<const engine::GatherPiece> pieces) {
+  std::uint64_t length = 0;
+  for (const auto& piece : pieces) length += piece.length;
+  return length;
+}
+
 void scatter(std::span<const engine::GatherPiece> pieces, std::uint64_t offset, std::span<const std::byte> bytes) {
   for (const auto& piece : pieces) {
     if (bytes.empty()) return;
@@ -228,16 +234,20 @@ void Messenger::credit_request(Peer& p, std::uint32_t epoch) {
 }
 
 int Messenger::transmit(const Transmit& t) {
-  std::uint64_t length = 0;
-  for (const auto& piece : t.pieces) length += piece.length;
+  const std::uint64_t length = length_of(t.pieces);
   if (t.pieces.size() > kMaxIov || t.segments.size() > kMaxSegments) return -FI_EINVAL;
   if (t.inject && length > config_.inject_size) return -FI_EMSGSIZE;
   Peer& p = *t.peer;
-  const bool large = t.kind == OpKind::kRead ? length > config_.inline_read : length > config_.eager_size;
-  if (large && t.kind == OpKind::kRead && handles_.available() == 0) return -FI_EAGAIN;
+  const bool large =
+      t.kind == OpKind::kRead ? length > config_.inline_read : !is_atomic(t.kind) && length > config_.eager_size;
+  const std::uint64_t landing = t.kind == OpKind::kRead ? length : length_of(t.results);
+  const bool direct = landing > config_.inline_read;  // the peer's answer does not fit a record
+  if ((direct && handles_.available() == 0) || tx_ops_.available() == 0) return -FI_EAGAIN;
+  AtomicOp* atomic = nullptr;
+  if (is_atomic(t.kind) && !prepare_atomic(t, atomic)) return -FI_EAGAIN;
   TxOp* op = tx_ops_.take();
-  if (op == nullptr) return -FI_EAGAIN;
 
+  op->atomic = atomic;
   op->mail_next = nullptr;
   op->peer = &p;
   op->kind = t.kind;
@@ -264,7 +274,11 @@ int Messenger::transmit(const Transmit& t) {
   op->remote_handle = kNoHandle;
   op->remote_base = op->to_send = op->posted = 0;
   op->handle = nullptr;
-  if (t.inject) {
+  if (atomic != nullptr) {
+    op->length = atomic->operands != nullptr ? atomic->operands->length : 0;
+    op->pieces[0] = {atomic->operands != nullptr ? atomic->operands->data : nullptr, op->length};
+    op->gather = {op->pieces.data(), 1};
+  } else if (t.inject) {
     std::byte* to = op->bounce;
     for (const auto& piece : t.pieces) {
       if (piece.length != 0) std::memcpy(to, piece.base, piece.length);
@@ -276,8 +290,8 @@ int Messenger::transmit(const Transmit& t) {
     std::copy(t.pieces.begin(), t.pieces.end(), op->pieces.begin());
     op->gather = {op->pieces.data(), static_cast<std::uint32_t>(t.pieces.size())};
   }
-  if (large && t.kind == OpKind::kRead) {
-    op->handle = take_handle(p, Handle::Use::kRead, length);
+  if (direct) {
+    op->handle = take_handle(p, Handle::Use::kRead, landing);
     op->handle->read = op;
   }
   p.ops.push_back(*op);
@@ -336,9 +350,19 @@ void Messenger::finish(TxOp& op) {
     case OpKind::kRead:
       done.completion.flags = FI_RMA | FI_READ;
       break;
+    case OpKind::kAtomic:
+      done.completion.flags = FI_ATOMIC | FI_WRITE;
+      break;
+    case OpKind::kFetchAtomic:
+      done.completion.flags = FI_ATOMIC | FI_READ;
+      break;
     default:
       done.completion.flags = FI_SEND | (op.tagged ? FI_TAGGED : FI_MSG);
       break;
+  }
+  if (op.atomic != nullptr) {
+    done.completion.len = op.atomic->length;
+    release_atomic(op);
   }
   std::string why;
   if (op.error != 0) done.why = why = transport_.why(op.peer->conn);

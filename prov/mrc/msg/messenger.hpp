@@ -69,7 +69,7 @@ struct Config {
 };
 
 struct Transmit {
-  OpKind kind = OpKind::kSend;  ///< kSend, kWrite, kRead
+  OpKind kind = OpKind::kSend;  ///< kSend, kWrite, kRead, kAtomic, kFetchAtomic
   Peer* peer = nullptr;
   bool tagged = false, signal = true, inject = false, want_ack = false, has_data = false;
   bool fence = false;       ///< FI_FENCE
@@ -78,7 +78,9 @@ struct Transmit {
   std::uint8_t after = 0;   ///< kFlagAfterWrites, kFlagAfterReads
   std::span<const engine::GatherPiece> pieces{};
   std::uint64_t tag = 0, data = 0;
-  std::span<const Segment> segments{};  ///< RMA
+  std::span<const Segment> segments{};  ///< RMA, atomics
+  AtomicType atomic{};                  ///< atomics, with `pieces` as the operand; must be one that there is
+  std::span<const engine::GatherPiece> compare{}, results{};
   void* context = nullptr;
   void* owner = nullptr;  ///< comes back in Done: the transmit context
 };
@@ -182,6 +184,11 @@ class Messenger {
   void drop(Unexpected&);
   void discard_message(Unexpected&);
 
+  // atomic.cpp
+  bool prepare_atomic(const Transmit&, AtomicOp*&);
+  void release_atomic(TxOp&);
+  Outcome on_atomic(Peer&, const Record&);
+
   // rma.cpp
   Outcome on_write(Peer&, const Record&);
   Outcome on_write_request(Peer&, const Record&);
@@ -210,6 +217,7 @@ class Messenger {
   SlabPool<Control> controls_{1u << 24};
   SlabPool<Assembly> assemblies_{1u << 22};
   SlabPool<Mail> mails_;
+  SlabPool<AtomicOp> atomics_{65536};
   ChunkPool chunks_;
   std::unique_ptr<std::byte[]> bounce_;
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by ConnId
@@ -223,6 +231,7 @@ class Messenger {
 std::uint64_t receive_flags(bool tagged, bool has_data);
 /// libfabric's code for what the transport says.
 int error_of(transport::Status);
+std::uint64_t length_of(std::span<const engine::GatherPiece> pieces);
 /// Copies `bytes` to `offset` of the concatenated pieces (which are long enough).
 void scatter(std::span<const engine::GatherPiece> pieces, std::uint64_t offset, std::span<const std::byte> bytes);
 

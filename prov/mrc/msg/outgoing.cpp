@@ -43,6 +43,12 @@ Record record_of(const TxOp& op) {
       r.type = RecordType::kReadRequest;
       r.handle = op.handle != nullptr ? op.handle->rkey() : kNoHandle;
       break;
+    case OpKind::kAtomic:
+    case OpKind::kFetchAtomic:
+      r.type = RecordType::kAtomic;
+      r.atomic = op.atomic->type;
+      r.handle = op.handle != nullptr ? op.handle->rkey() : kNoHandle;
+      break;
     default:
       r.type = op.large ? RecordType::kRts : RecordType::kEager;
       break;

@@ -100,6 +100,8 @@ std::size_t head_length(RecordType type, std::uint32_t segments) {
       return kRecordHead + 20 + segments * 24;
     case RecordType::kReadRequest:
       return kRecordHead + 16 + segments * 24;
+    case RecordType::kAtomic:
+      return kRecordHead + 28 + segments * 24;
     case RecordType::kReadData:
       return kRecordHead + 4;
   }
@@ -140,6 +142,11 @@ std::size_t encode(const Record& record, std::byte* out) {
     case RecordType::kReadData:
       w.put(record.op);
       break;
+    case RecordType::kAtomic:
+      w.put(record.sequence).put(record.op).put(record.handle).put(record.data);
+      w.put(record.atomic.datatype).put(record.atomic.op).put(static_cast<std::uint8_t>(record.atomic.kind));
+      w.put(std::uint8_t{0}).put(record.segment_count);
+      break;
   }
   for (std::uint32_t i = 0; i < record.segment_count; ++i)
     w.put(record.segments[i].key).put(record.segments[i].address).put(record.segments[i].length);
@@ -161,6 +168,7 @@ bool decode(std::span<const std::byte>& in, Record& out) {
   out.flags = flags;
   Reader r(value);
   bool carries_bytes = false, carries_segments = false;
+  std::uint8_t pad = 0;
   switch (out.type) {
     case RecordType::kEager:
       r.get(out.sequence).get(out.op).get(out.tag).get(out.data);
@@ -195,6 +203,15 @@ bool decode(std::span<const std::byte>& in, Record& out) {
       r.get(out.op);
       carries_bytes = true;
       break;
+    case RecordType::kAtomic: {
+      std::uint8_t kind = 0;
+      r.get(out.sequence).get(out.op).get(out.handle).get(out.data);
+      r.get(out.atomic.datatype).get(out.atomic.op).get(kind).get(pad).get(out.segment_count);
+      if (kind > static_cast<std::uint8_t>(AtomicClass::kCompare)) return false;
+      out.atomic.kind = static_cast<AtomicClass>(kind);
+      carries_bytes = carries_segments = true;
+      break;
+    }
     default:
       return type >= 0x80;
   }
@@ -210,6 +227,7 @@ bool decode(std::span<const std::byte>& in, Record& out) {
   if (carries_bytes) {
     out.bytes = r.rest();
     if (out.type == RecordType::kEager) out.length = out.bytes.size();
+    if (out.type == RecordType::kAtomic) return out.bytes.size() == operand_length(out.atomic, out.length);
     return !carries_segments || out.length == out.bytes.size();
   }
   return r.rest().empty();

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 
+#include "atomic_kernels.hpp"
+
 namespace mrc::prov::msg {
 
 /// R_Key of every endpoint's mailbox; never the handle of a grant.
@@ -26,7 +28,10 @@ inline constexpr std::uint32_t kOrderWindow = 512;
 /// Longest data of an EAGER or WRITE record that a receiver must take.
 inline constexpr std::uint32_t kMaxEager = 16 * 1024;
 
-/// 0x40-0x4F are set aside for atomics.
+/// Longest operands (both together) of an ATOMIC record, and longest result.
+inline constexpr std::uint32_t kMaxAtomic = kMaxEager;
+
+/// 0x41-0x4F are set aside for more kinds of atomics.
 enum class RecordType : std::uint8_t {
   kEager = 0x01,         ///< ordered: a message with its bytes
   kRts = 0x02,           ///< ordered: a message whose bytes wait for CTS
@@ -37,7 +42,8 @@ enum class RecordType : std::uint8_t {
   kWrite = 0x10,         ///< ordered: RMA write with its bytes
   kWriteRequest = 0x11,  ///< ordered: RMA write whose bytes wait for CTS
   kReadRequest = 0x12,   ///< ordered: RMA read; answered by writes to `handle`, or by READ_DATA
-  kReadData = 0x13,      ///< the bytes of a small read
+  kReadData = 0x13,      ///< the bytes of a small read or the result of a small atomic
+  kAtomic = 0x40,        ///< ordered: atomic with its operands; answered by FIN, READ_DATA, or writes to `handle`
 };
 
 enum RecordFlag : std::uint8_t {
@@ -70,13 +76,14 @@ struct Record {
   std::uint32_t credit_messages = 0;
   std::uint32_t credit_requests = 0;
   std::uint64_t credit_bytes = 0;
+  AtomicType atomic{};
   std::uint32_t segment_count = 0;
   std::array<Segment, kMaxSegments> segments{};
-  std::span<const std::byte> bytes{};  ///< EAGER, WRITE, READ_DATA
+  std::span<const std::byte> bytes{};  ///< EAGER, WRITE, READ_DATA, ATOMIC
 
   bool ordered() const {
     return type == RecordType::kEager || type == RecordType::kRts || type == RecordType::kWrite ||
-           type == RecordType::kWriteRequest || type == RecordType::kReadRequest;
+           type == RecordType::kWriteRequest || type == RecordType::kReadRequest || type == RecordType::kAtomic;
   }
 };
 
@@ -88,7 +95,7 @@ struct MailHead {
 };
 inline constexpr std::size_t kMailHead = 12;
 /// Longest record without its bytes.
-inline constexpr std::size_t kMaxRecordHead = 8 + 20 + kMaxSegments * 24;
+inline constexpr std::size_t kMaxRecordHead = 8 + 28 + kMaxSegments * 24;
 
 std::size_t encode(const MailHead& head, std::byte* out);
 /// Writes everything but the bytes, which the caller puts right behind. Returns how much it wrote.

@@ -79,7 +79,8 @@ void Messenger::remote_done(const TargetOp& t, Peer& p) {
   done.peer = &p;
   done.from = p.name;
   done.signal = t.has_data;
-  done.completion.flags = FI_RMA | (t.read ? FI_REMOTE_READ : FI_REMOTE_WRITE) | (t.has_data ? FI_REMOTE_CQ_DATA : 0);
+  done.completion.flags = (t.atomic ? FI_ATOMIC : FI_RMA) | (t.read ? FI_REMOTE_READ : FI_REMOTE_WRITE) |
+                          (t.has_data ? FI_REMOTE_CQ_DATA : 0);
   done.completion.len = t.length;
   done.completion.data = t.data;
   host_.done(done);
@@ -256,8 +257,9 @@ void Messenger::advance(TargetOp& t) {
 void Messenger::finish_target(TargetOp& t) {
   Peer& p = *t.peer;
   if (t.handle != nullptr) free_handle(std::exchange(t.handle, nullptr));
+  if (t.chunk != nullptr) chunks_.give(std::exchange(t.chunk, nullptr));
   if (!t.dead) {
-    if (t.error == 0) remote_done(t, p);
+    if (t.error == 0 && !t.atomic) remote_done(t, p);
     // A read has told its result by writing; only its errors need words.
     if (!t.read || t.error != 0) fin(p, t.op, t.error);
     credit_request(p, t.epoch);

@@ -32,7 +32,22 @@ struct Handle;
 class MatchTable;
 class Messenger;
 
-enum class OpKind : std::uint8_t { kSend, kRecv, kWrite, kRead, kRemoteWrite, kRemoteRead };
+/// kFetchAtomic: fetching and comparing ones; those of peers are kRemoteWrite and kRemoteRead with FI_ATOMIC.
+enum class OpKind : std::uint8_t { kSend, kRecv, kWrite, kRead, kRemoteWrite, kRemoteRead, kAtomic, kFetchAtomic };
+
+constexpr bool is_atomic(OpKind kind) {
+  return kind == OpKind::kAtomic || kind == OpKind::kFetchAtomic;
+}
+
+/// What only atomics have. Operands are copied when the operation is posted.
+struct AtomicOp {
+  std::uint32_t index = 0;
+  AtomicType type{};
+  std::uint64_t length = 0;   ///< of the target
+  Chunk* operands = nullptr;  ///< the operand, then the one to compare with; null to read
+  std::array<engine::GatherPiece, kMaxIov> results{};
+  std::uint32_t result_count = 0;
+};
 
 /// An operation of ours towards a peer.
 struct TxOp {
@@ -65,7 +80,13 @@ struct TxOp {
   std::uint64_t remote_base = 0, to_send = 0, posted = 0;
   Handle* handle = nullptr;  ///< where a large read lands
   std::byte* bounce = nullptr;
+  AtomicOp* atomic = nullptr;
 
+  /// Where what the peer sends back goes.
+  std::span<const engine::GatherPiece> landing() const {
+    if (atomic != nullptr) return {atomic->results.data(), atomic->result_count};
+    return {pieces.data(), gather.count};
+  }
   std::uint32_t id() const { return static_cast<std::uint32_t>(generation) << 16 | index; }
 };
 
@@ -104,6 +125,8 @@ struct TargetOp {
   std::uint32_t epoch = 0;
   std::uint32_t op = 0;  ///< the peer's id
   bool read = false, has_data = false, dead = false, complete = false;
+  bool atomic = false;     ///< carried out and reported; only its result is on its way
+  Chunk* chunk = nullptr;  ///< the result of an atomic
   int error = 0;
   std::uint64_t data = 0, length = 0, posted = 0;
   std::uint32_t refs = 0;
