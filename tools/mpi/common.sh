@@ -5,7 +5,7 @@
 #
 # tools/mpi/NAME.sh defines
 #   mpi_install   installs the MPI into $MPI_PREFIX (a Python venv made by then) if it is not there yet
-#   mpi_compiler  prints the path of mpicc
+#   mpi_compiler  prints the path of mpicc; nothing if the MPI has none (mpi4py's wheel speaks its ABI then)
 #   mpi_run RANKS OVER COMMAND…   runs the command on so many ranks, OVER mrc or tcp, with what a user would set for it
 #                 and nothing else; execs, so that a signal reaches mpirun itself
 #   MPI_ONE_SIDED (an array, may be left out)  names of its ways of one-sided communication; mpi_run finds the one to take
@@ -67,11 +67,16 @@ mpi_prepare() {
   mpi_install
   [ -f "$stamp" ] && return
   mpicc=$(mpi_compiler)
-  note "building mpi4py $MPI4PY_VERSION with $mpicc (once, some minutes)"
   local sources=$MPI_CACHE/mpi4py-$MPI4PY_VERSION.tar.gz
   [ -f "$sources" ] || quietly "$MPI_CACHE/logs/sdist.log" "$MPI_PREFIX/bin/pip" download --no-deps \
     --no-binary mpi4py -d "$MPI_CACHE" "mpi4py==$MPI4PY_VERSION"
   tar -xzf "$sources" -C "$MPI_CACHE"
+  if [ -z "$mpicc" ]; then
+    quietly "$MPI_CACHE/logs/$MPI_NAME-mpi4py.log" "$MPI_PREFIX/bin/pip" install --no-deps "mpi4py==$MPI4PY_VERSION"
+    touch "$stamp"
+    return
+  fi
+  note "building mpi4py $MPI4PY_VERSION with $mpicc (once, some minutes)"
   MPICC=$mpicc CFLAGS=-O0 quietly "$MPI_CACHE/logs/$MPI_NAME-mpi4py.log" \
     "$MPI_PREFIX/bin/pip" install --no-deps --force-reinstall --no-cache-dir "$sources"
   touch "$stamp"
