@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# A real application: Debian's LAMMPS on 4 ranks computes the same numbers over mrc as over libfabric's tcp.
+# A real application: Debian's LAMMPS on 4 ranks computes the same numbers over mrc as over tcp.
 set -euo pipefail
 # shellcheck source=tools/mpi/common.sh
 . "$(dirname "$0")/mpi/common.sh"
@@ -10,8 +10,8 @@ usage() {
 usage: [LAMMPS_BENCH=DIR] tools/lammps-check.sh [--build DIR] [--ranks N] [--out DIR]
 
 Runs LAMMPS's own examples, with Debian's Open MPI, over tcp and over mrc: melt (Lennard-Jones) and peptide (CHARMM with
-PPPM and SHAKE, the rhodopsin benchmark's model) from Debian's lammps-examples, and rhodo if LAMMPS_BENCH names LAMMPS's
-bench folder, which Debian does not package. Every line of thermodynamic output has to be the same. The last line is
+PPPM and SHAKE, the rhodopsin benchmark's model) from Debian's lammps-examples; peptide replicated to the 32 000 atoms of
+rhodo, 20 steps; and rhodo itself if LAMMPS_BENCH names LAMMPS's bench folder, which Debian does not package. Every line of thermodynamic output has to be the same. The last line is
 "N passed, N failed".
 
   --build DIR   build directory that holds the provider (default build-test)
@@ -45,17 +45,20 @@ thermo() {
   sed -n '/^Per MPI rank memory/,/^Loop time/{/^Per MPI\|^Loop time/!p}' "$1" | sed 's/CPU = *[0-9.]* (sec)//'
 }
 
-# check NAME FOLDER INPUT: in a copy of the folder's input, as its script reads files next to it.
+# check NAME FOLDER INPUT [SED…]: in a copy of the folder's input, changed by sed, as scripts read files next to them.
 passed=0 failed=0
 check() {
-  local name=$1 over lines why=''
+  local name=$1 folder=$2 input=$3 over lines directory why=''
+  shift 3
   for over in tcp mrc; do
-    mkdir -p "$out/$name-$over"
-    find "$2" -maxdepth 1 \( -name "$3" -o -name "data.$name" -o -name "data.$name.gz" \) -exec cp {} "$out/$name-$over" \;
-    (cd "$out/$name-$over" && FI_MRC_STATS=$out/$name-$over/stats OMP_NUM_THREADS=1 \
-      timeout --kill-after=10 900 "$TOOLS/mpi/launch.sh" openmpi4 "$ranks" $over lmp -in "$3" -log log.lammps >out 2>&1) ||
-      { why="it did not end well over $over"; tail -n 5 "$out/$name-$over/out"; break; }
-    thermo "$out/$name-$over/log.lammps" >"$out/$name-$over/thermo"
+    directory=$out/$name-$over
+    mkdir -p "$directory"
+    find "$folder" -maxdepth 1 \( -name "$input" -o -name "data.${input#in.}*" \) -exec cp {} "$directory" \;
+    [ $# = 0 ] || sed -i "$@" "$directory/$input"
+    (cd "$directory" && FI_MRC_STATS=$directory/stats OMP_NUM_THREADS=1 timeout --kill-after=10 900 \
+      "$TOOLS/mpi/launch.sh" openmpi4 "$ranks" $over lmp -in "$input" -log log.lammps >output 2>&1) ||
+      { why="it did not end well over $over"; tail -n 5 "$directory/output"; break; }
+    thermo "$directory/log.lammps" >"$directory/thermo"
   done
   if [ -z "$why" ]; then
     lines=$(wc -l <"$out/$name-tcp/thermo")
@@ -80,10 +83,12 @@ PYTHON
 
 check melt "$EXAMPLES/melt" in.melt
 check peptide "$EXAMPLES/peptide" in.peptide
+check peptide-32000 "$EXAMPLES/peptide" in.peptide -e '/^read_data/a replicate 2 2 4' -e 's/^run.*/run 20/' \
+  -e 's/^thermo[^_].*/thermo 5/'
 if [ -n "${LAMMPS_BENCH:-}" ]; then
   check rhodo "$LAMMPS_BENCH" in.rhodo
 else
-  note "rhodo: NOT RUN, as LAMMPS_BENCH does not name LAMMPS's bench folder; peptide is its model on a smaller system"
+  note "rhodo: NOT RUN, as LAMMPS_BENCH does not name LAMMPS's bench folder; peptide-32000 is its model and size"
 fi
 
 printf '\n%d passed, %d failed\n' $passed $failed

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# mpi4py's own test suite over mrc and over libfabric's tcp, side by side, with one MPI.
+# mpi4py's own test suite over mrc and over tcp, side by side, with one MPI.
 set -euo pipefail
 # shellcheck source=tools/mpi/common.sh
 . "$(dirname "$0")/mpi/common.sh"
@@ -11,7 +11,8 @@ usage: tools/mpi-suite.sh openmpi4|openmpi5|mpich|impi [--np LIST] [--over mrc|t
                           [--out DIR] [--idle SECONDS] [--prepare]
 
 Installs the MPI (openmpi4: Debian's packages; the others: Python wheels, in a venv) and mpi4py, built from its source
-distribution, into a cache; runs mpi4py's tests on each number of ranks over the peer (tcp) and over mrc. A test passes
+distribution, into a cache; runs mpi4py's tests on each number of ranks over the peer (tcp: Open MPI's own, or
+libfabric's with MPIs that have no other) and over mrc. A test passes
 when it passes on every rank. One that hangs or dies is named, and the suite goes on behind it. mrc's own counters
 prove that the traffic went through mrc.
 
@@ -23,7 +24,7 @@ Passed: tests that pass over tcp and over mrc. Failed: tests that pass over tcp 
   --only REGEX    only test modules that match
   --build DIR     build directory that holds the provider (default build-test)
   --out DIR       results.json and logs (default DIR of --build/mpi-suite/NAME)
-  --idle SECONDS  a job whose tests make no progress for so long hangs (default 120)
+  --idle SECONDS  a job whose tests make no progress for so long hangs (default 60)
   --prepare       install only
 
 The cache is MRC_MPI_CACHE, or mrc-mpi in the user's cache folder.
@@ -34,7 +35,7 @@ Examples:
 USAGE
 }
 
-name='' np=1,2,3,4 over=both only=. build=$TOOLS/../build-test out='' idle=120 prepare=0
+name='' np=1,2,3,4 over=both only=. build=$TOOLS/../build-test out='' idle=60 prepare=0
 while [ $# -gt 0 ]; do
   case $1 in
     --np) np=${2:?--np needs a list}; shift 2 ;;

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: BSD-2-Clause
 # Debian's Open MPI 4.1 with pml cm, mtl ofi: all traffic, to the same host and to oneself too, goes through libfabric.
-# Debian's configuration switches ofi off, hence the explicit pml and mtl. op/avx of 4.1.4 sums MPI_CHAR wrongly on
+# The peer is Open MPI's own tcp. Debian's configuration switches ofi off, hence the explicit pml and mtl. op/avx of 4.1.4 sums MPI_CHAR wrongly on
 # CPUs with AVX-512 (over every transport), hence "op ^avx".
 
 mpi_install() {
@@ -14,17 +14,16 @@ mpi_compiler() { command -v mpicc.openmpi; }
 MPI_ONE_SIDED=(osc-pt2pt btl-ofi)
 
 mpi_run() {
-  local ranks=$1 provider=mrc words=()
-  [ "$2" = mrc ] || provider='tcp;ofi_rxm'
+  local ranks=$1 over=$2 words=()
   shift 2
   # A test machine: as root, in a container, with more ranks than cores.
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_orte_base_help_aggregate=0
-  case ${MPI_WAY:-} in
-    btl-ofi) words=(--mca pml ob1 --mca btl "self,vader,ofi" --mca btl_ofi_provider_include "$provider" --mca osc rdma) ;;
-    osc-pt2pt) words=(--mca osc pt2pt) ;;
+  case $over-${MPI_WAY:-} in
+    mrc-btl-ofi) words=(--mca pml ob1 --mca btl "self,vader,ofi" --mca btl_ofi_provider_include mrc --mca osc rdma) ;;
+    mrc-*) words=(--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include mrc) ;;
+    tcp-*) words=(--mca pml ob1 --mca btl "self,tcp") ;;
   esac
-  [ "${MPI_WAY:-}" = btl-ofi ] ||
-    words+=(--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "$provider")
+  [ "${MPI_WAY:-}" != osc-pt2pt ] || words+=(--mca osc pt2pt)
   exec mpirun.openmpi -n "$ranks" --mca op ^avx "${words[@]}" "${MPI_EXTRA[@]}" "$@"
 }

@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: BSD-2-Clause
-# Open MPI 5 from its Python wheel, which carries a libfabric of its own, with pml cm, mtl ofi.
+# Open MPI 5 from its Python wheel, which carries a libfabric of its own, with pml cm, mtl ofi. The peer
+# is Open MPI's own tcp.
 
 OPENMPI5_VERSION=${OPENMPI5_VERSION:-5.0.11}
 
@@ -11,12 +12,11 @@ mpi_install() {
 mpi_compiler() { echo "$MPI_PREFIX/bin/mpicc"; }
 
 mpi_run() {
-  local ranks=$1 provider=mrc
-  [ "$2" = mrc ] || provider=tcp
+  local ranks=$1 words=(--mca pml ob1 --mca btl "self,tcp")
+  [ "$2" != mrc ] || words=(--mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include mrc)
   shift 2
   # A test machine: as root, in a container, with more ranks than cores.
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_prte_base_help_aggregate=0
-  exec "$MPI_PREFIX/bin/mpirun" -n "$ranks" --mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include "$provider" \
-    "${MPI_EXTRA[@]}" "$@"
+  exec "$MPI_PREFIX/bin/mpirun" -n "$ranks" "${words[@]}" "${MPI_EXTRA[@]}" "$@"
 }
