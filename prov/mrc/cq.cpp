@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <mutex>
@@ -88,15 +89,15 @@ CqObject::Entry& CqObject::append() {
 }
 
 void CqObject::push(const Completion& c) {
-  append() = {c.op_context, c.flags, c.len, c.buf, c.data, c.tag, c.source, 0, 0, 0};
+  append() = {c.op_context, c.flags, c.len, c.buf, c.data, c.tag, c.source, 0, 0, 0, {}, false};
   point_.notify();
 }
 
 void CqObject::push_error(const ErrorCompletion& e) {
   const Completion& c = e.base;
   append() = {
-      c.op_context, c.flags, c.len, c.buf, c.data, c.tag, c.source, e.overflow_len, e.err != 0 ? e.err : FI_EOTHER,
-      e.prov_errno};
+      c.op_context, c.flags,   c.len, c.buf, c.data, c.tag, c.source, e.overflow_len, e.err != 0 ? e.err : FI_EOTHER,
+      e.prov_errno, e.unknown, e.ipv6};
   point_.notify();
 }
 
@@ -142,7 +143,6 @@ ssize_t CqObject::read_error(fi_cq_err_entry* out) {
   const std::lock_guard guard(domain_.engine());
   if (count_ == 0 || ring_[first_].err == 0) return -FI_EAGAIN;
   const Entry& entry = ring_[first_];
-  // Only the fields that the application's version has: err_data_size came with 1.5. Our errors carry no data.
   out->op_context = entry.op_context;
   out->flags = entry.flags;
   out->len = entry.len;
@@ -152,9 +152,26 @@ ssize_t CqObject::read_error(fi_cq_err_entry* out) {
   out->olen = entry.overflow_len;
   out->err = entry.err;
   out->prov_errno = entry.prov_errno;
-  const bool sized = FI_VERSION_GE(domain_.fabric().api_version(), FI_VERSION(1, 5));
-  if (!sized || out->err_data_size == 0) out->err_data = nullptr;
-  if (sized) out->err_data_size = 0;
+  // Only the fields that the application's version has: err_data_size came with 1.5, src_addr with 1.20.
+  const auto version = domain_.fabric().api_version();
+  const bool sized = FI_VERSION_GE(version, FI_VERSION(1, 5));
+  std::size_t length = 0;
+  if (entry.err == FI_EADDRNOTAVAIL) {
+    error_data_ = sockaddr_of(entry.unknown, entry.ipv6);
+    length = error_data_.length;
+  }
+  if (sized && out->err_data_size != 0 && out->err_data != nullptr) {
+    length = std::min(length, out->err_data_size);
+    std::memcpy(out->err_data, &error_data_.any, length);
+  } else {
+    out->err_data = length != 0 ? &error_data_.any : nullptr;
+  }
+  if (sized) out->err_data_size = length;
+  if (FI_VERSION_GE(version, FI_VERSION(1, 20))) {
+    constexpr std::size_t kSourceAt = 80;  // fi_cq_err_entry of 1.17 ends here
+    const fi_addr_t source = FI_ADDR_NOTAVAIL;
+    std::memcpy(reinterpret_cast<std::byte*>(out) + kSourceAt, &source, sizeof source);
+  }
   first_ = (first_ + 1) & (capacity_ - 1);
   --count_;
   return 1;

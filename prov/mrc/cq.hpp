@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "address.hpp"
 #include "object.hpp"
 #include "objects.hpp"
 #include "wait.hpp"
@@ -55,6 +56,8 @@ class CqObject final : public Cq, public Waitable {
     std::size_t overflow_len;
     int err;  ///< 0: a completion
     int prov_errno;
+    EndpointName unknown;  ///< FI_EADDRNOTAVAIL: whose address is err_data
+    bool ipv6;
   };
   Entry& append();
   void grow(std::size_t capacity);
@@ -74,6 +77,7 @@ class CqObject final : public Cq, public Waitable {
   std::size_t count_ = 0;
   std::size_t reserved_ = 0;
   bool signalled_ = false;
+  Sockaddr error_data_;  ///< of the last error read, valid until the next one
   WaitPoint point_;
 };
 

@@ -38,7 +38,7 @@ int DomainObject::resolve(std::uint64_t key, std::uint64_t address, std::size_t 
   const MrObject* mr = regions_.find(key);
   if (mr == nullptr) return -FI_EKEYREJECTED;
   if (const int error = mr->resolve(virtual_addresses_, address, length, access, out, out_count)) return error;
-  if (region != nullptr) *region = mr->region();
+  if (region != nullptr) *region = mr->region(access);
   return 0;
 }
 

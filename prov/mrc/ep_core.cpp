@@ -14,6 +14,7 @@ namespace mrc::prov {
 EndpointCore::EndpointCore(Domain& domain, const fi_info& info, std::size_t tx_contexts, std::size_t rx_contexts)
     : domain_(domain), engine_(domain.engine()), tx_(tx_contexts), rx_(rx_contexts) {
   info_.caps = info.caps;
+  info_.order = info.tx_attr->msg_order;
   const fi_info& defaults = domain.info();
   const auto or_default = [](std::size_t wanted, std::size_t other) { return wanted != 0 ? wanted : other; };
   info_.tx_size = or_default(info.tx_attr->size, defaults.tx_attr->size);
@@ -33,6 +34,7 @@ TxSide* EndpointCore::open_tx(std::size_t index) {
   auto side = std::make_unique<TxSide>();
   side->size = info_.tx_size;
   side->inject_size = info_.inject_size;
+  side->order = msg::Order(info_.order);
   side->index = static_cast<std::uint16_t>(index);
   tx_[index] = std::move(side);
   return tx_[index].get();
@@ -193,6 +195,7 @@ ssize_t EndpointCore::transmit(TxSide& side, msg::Transmit& t, fi_addr_t address
   t.peer = peer(address, &error);
   if (t.peer == nullptr) return error;
   t.owner = &side;
+  side.order.apply(t);
   // The queue has room for every outstanding operation beyond its size; unread completions must not add up besides.
   const bool full = side.outstanding >= side.size || (t.signal && !side.room());
   ++side.outstanding;
@@ -254,7 +257,17 @@ void EndpointCore::received(const msg::Done& done) {
   if ((info_.caps & FI_SOURCE) != 0 && done.peer != nullptr) {
     Completion completion = done.completion;
     completion.source = av_->find(done.from);
-    side.cq->push(completion);
+    if (completion.source != FI_ADDR_NOTAVAIL || (info_.caps & FI_SOURCE_ERR) == 0) {
+      side.cq->push(completion);
+      return;
+    }
+    // Nothing failed, but the application wants to hear of strangers: err_data can be inserted into the vector.
+    ErrorCompletion error;
+    error.base = completion;
+    error.err = error.prov_errno = FI_EADDRNOTAVAIL;
+    error.unknown = done.from;
+    error.ipv6 = info_.ipv6;
+    side.cq->push_error(error);
     return;
   }
   side.cq->push(done.completion);

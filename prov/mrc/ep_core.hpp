@@ -79,6 +79,7 @@ class EndpointCore final : public engine::Client, public msg::Host, public msg::
  private:
   struct Info {  ///< what is kept of fi_info
     std::uint64_t caps = 0;
+    std::uint64_t order = 0;  ///< of transmits
     std::size_t tx_size = 0, rx_size = 0, inject_size = 0;
     std::vector<std::byte> source;
     bool ipv6 = false;

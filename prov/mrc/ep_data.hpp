@@ -51,6 +51,8 @@ inline void apply_flags(const Endpoint& ep, std::uint64_t flags, msg::Transmit& 
   t.inject = (flags & FI_INJECT) != 0;
   t.want_ack = ((flags & kCompletionLevels) != 0 ? flags : ep.tx_flags()) & kAckLevels;
   t.has_data = (flags & FI_REMOTE_CQ_DATA) != 0;
+  t.fence = (flags & FI_FENCE) != 0;
+  t.more = (flags & FI_MORE) != 0;
 }
 
 inline ssize_t send_call(fid_ep* fid, bool tagged, const Pieces& pieces, fi_addr_t to, std::uint64_t tag, bool has_data,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "msg/order.hpp"
 #include "objects.hpp"
 
 namespace mrc::prov {
@@ -53,6 +54,7 @@ enum RxCounter { kRecvCounter, kRemoteWriteCounter, kRemoteReadCounter, kRxCount
 struct TxSide : Side<kTxCounters> {
   std::size_t inject_size = 0;
   std::uint32_t outstanding = 0;  ///< posted and not finished
+  msg::Order order;               ///< what tx_attr->msg_order promises
   std::uint16_t index = 0;
 };
 

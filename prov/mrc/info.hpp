@@ -18,22 +18,31 @@ inline constexpr std::uint32_t kVersion = FI_VERSION(0, 1);
 /// Provider-specific protocols have the high bit; the rest spells MRC.
 inline constexpr std::uint32_t kProtocol = FI_PROV_SPECIFIC | 0x4d5243;
 
-inline constexpr std::uint64_t kTxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE;
+inline constexpr std::uint64_t kTxCaps =
+    FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_FENCE;
 inline constexpr std::uint64_t kRxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | FI_REMOTE_READ |
-                                         FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT;
+                                         FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE |
+                                         FI_SOURCE_ERR | FI_RMA_EVENT;
 inline constexpr std::uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 inline constexpr std::uint64_t kCaps = kTxCaps | kRxCaps | kDomainCaps;
 /// Given only if asked for (or if nothing is asked for): they cost a look-up a message.
-inline constexpr std::uint64_t kOnRequestCaps = FI_SOURCE;
-inline constexpr std::uint64_t kSecondaryCaps = FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT | kDomainCaps;
+inline constexpr std::uint64_t kOnRequestCaps = FI_SOURCE | FI_SOURCE_ERR;
+inline constexpr std::uint64_t kSecondaryCaps =
+    FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_FENCE | kDomainCaps;
 inline constexpr std::uint64_t kMessageDirections = FI_SEND | FI_RECV;
 inline constexpr std::uint64_t kRmaDirections = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 inline constexpr std::uint64_t kTxOpFlags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
 inline constexpr std::uint64_t kRxOpFlags = FI_COMPLETION | FI_MULTI_RECV;
-inline constexpr std::uint64_t kMessageOrder =
-    FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
+/// Orders that hold by themselves, and are always in the answer.
+inline constexpr std::uint64_t kFreeOrder = FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RMA_RAR | FI_ORDER_ATOMIC_RAR |
+                                            FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
+/// Orders that operations may have to wait for: only in the answer to hints that ask for them (or to no hints at all).
+inline constexpr std::uint64_t kOrderOnRequest = FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAR | FI_ORDER_WAW |
+                                                 FI_ORDER_WAS | FI_ORDER_SAR | FI_ORDER_SAW | FI_ORDER_RMA_RAW |
+                                                 FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW;
+inline constexpr std::uint64_t kMessageOrder = kFreeOrder | kOrderOnRequest;
 inline constexpr std::size_t kMaxMessage = std::size_t{1} << 48;
 inline constexpr std::size_t kIovLimit = 8;
 

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The answer to hints that fit: capabilities narrowed to what was asked, models and sizes echoed.
+#include <algorithm>
+
 #include "info.hpp"
+#include "msg/records.hpp"
 
 namespace mrc::prov {
 
 namespace {
+
+constexpr std::uint64_t kReadAfterWrite = FI_ORDER_RAW | FI_ORDER_RMA_RAW;
+constexpr std::uint64_t kWriteAfterRead = FI_ORDER_WAR | FI_ORDER_RMA_WAR;
+constexpr std::uint64_t kWriteAfterWrite = FI_ORDER_WAW | FI_ORDER_RMA_WAW;
 
 /// `have` narrowed to `ask` (0 = everything), with what comes along unasked and the directions it implies.
 std::uint64_t narrow(std::uint64_t have, std::uint64_t ask) {
@@ -18,6 +25,21 @@ std::uint64_t narrow(std::uint64_t have, std::uint64_t ask) {
 template <class T>
 void echo(T& value, T asked) {
   if (asked != T{}) value = asked;
+}
+
+/// The orders that hold: those that cost nothing, and those that were asked for.
+void apply_order(const fi_info& hints, fi_info& info) {
+  info.tx_attr->msg_order &= ~kOrderOnRequest | (hints.tx_attr != nullptr ? hints.tx_attr->msg_order : 0);
+  info.rx_attr->msg_order &= ~kOrderOnRequest | (hints.rx_attr != nullptr ? hints.rx_attr->msg_order : 0);
+  const std::uint64_t order = info.tx_attr->msg_order | info.rx_attr->msg_order;
+  const fi_ep_attr none{};
+  const fi_ep_attr& ask = hints.ep_attr != nullptr ? *hints.ep_attr : none;
+  fi_ep_attr& ep = *info.ep_attr;
+  // Atomics are in order anyway.
+  const std::size_t least = (info.caps & FI_ATOMIC) != 0 ? msg::kMaxAtomic : 0;
+  if ((order & kReadAfterWrite) == 0) ep.max_order_raw_size = std::max(least, ask.max_order_raw_size);
+  if ((order & kWriteAfterRead) == 0) ep.max_order_war_size = std::max(least, ask.max_order_war_size);
+  if ((order & kWriteAfterWrite) == 0) ep.max_order_waw_size = std::max(least, ask.max_order_waw_size);
 }
 
 int answer_mr_mode(std::uint32_t version, int asked) {
@@ -53,6 +75,7 @@ void apply_hints(std::uint32_t version, const fi_info* hints, fi_info& info) {
   info.handle = hints->handle;
   tx.caps &= info.caps;
   rx.caps &= info.caps;
+  apply_order(*hints, info);
   if (hints->domain_attr != nullptr) apply_domain(version, *hints->domain_attr, *info.domain_attr);
   if (const fi_tx_attr* ask = hints->tx_attr; ask != nullptr) {
     tx.caps = narrow(tx.caps, ask->caps & kTxCaps);

@@ -48,8 +48,11 @@ struct Chain {
     ep.protocol = kProtocol;
     ep.protocol_version = 1;
     ep.max_msg_size = kMaxMessage;
-    ep.max_order_raw_size = ep.max_order_war_size = ep.max_order_waw_size = msg::kMaxAtomic;
     ep.mem_tag_format = 0xaaaaaaaaaaaaaaaa;  // all 64 bits, one field of a bit each
+    // Where an order is asked for, it holds for the bytes of operations of any size.
+    ep.max_order_raw_size = kMaxMessage;
+    ep.max_order_war_size = kMaxMessage;
+    ep.max_order_waw_size = kMaxMessage;
     ep.tx_ctx_cnt = 1;
     ep.rx_ctx_cnt = 1;
 
@@ -70,6 +73,7 @@ struct Chain {
     domain.max_ep_rx_ctx = 1;
     domain.cntr_cnt = 4096;
     domain.mr_iov_limit = kIovLimit;
+    domain.max_err_data = sizeof(sockaddr_in6);
     domain.mr_cnt = std::size_t{1} << 20;
     domain.caps = kDomainCaps;
 

@@ -144,6 +144,12 @@ bool rx_fits(const fi_rx_attr& have, const fi_rx_attr& ask) {
          at_most("rx_attr->size", ask.size, have.size) && at_most("rx_attr->iov_limit", ask.iov_limit, have.iov_limit);
 }
 
+bool sources_fit(std::uint64_t caps) {
+  if ((caps & FI_SOURCE_ERR) == 0 || (caps & FI_SOURCE) != 0) return true;
+  MRC_INFO(CORE, "hints ask for FI_SOURCE_ERR without FI_SOURCE, which it is an addition to");
+  return false;
+}
+
 bool type_fits(const fi_ep_attr& ask) {
   if (ask.type == FI_EP_UNSPEC || ask.type == FI_EP_RDM) return true;
   MRC_INFO(CORE, "hints ask for ep_attr->type %d, mrc has FI_EP_RDM only", static_cast<int>(ask.type));
@@ -159,7 +165,8 @@ bool fabric_fits(const fi_fabric_attr& ask) {
 
 int check_hints(std::uint32_t version, const fi_info& base, const fi_info& hints, bool automatic_progress) {
   const bool fits = (hints.ep_attr == nullptr || type_fits(*hints.ep_attr)) &&
-                    only("caps", hints.caps, base.caps, FI_TYPE_CAPS) && format_fits(hints.addr_format) &&
+                    only("caps", hints.caps, base.caps, FI_TYPE_CAPS) && sources_fit(hints.caps) &&
+                    format_fits(hints.addr_format) &&
                     (hints.fabric_attr == nullptr || fabric_fits(*hints.fabric_attr)) &&
                     (hints.domain_attr == nullptr ||
                      domain_fits(version, *base.domain_attr, *hints.domain_attr, automatic_progress)) &&

@@ -25,7 +25,8 @@ MrObject::MrObject(DomainObject& domain, const fi_mr_attr& attr)
 }
 
 MrObject::~MrObject() {
-  if (remote_counter_ != nullptr) remote_counter_->drop();
+  for (Counter* counter : {write_counter_, read_counter_})
+    if (counter != nullptr) counter->drop();
   domain_.drop();
 }
 
@@ -33,17 +34,22 @@ int MrObject::bind(struct fid* other, std::uint64_t flags) {
   if (other == nullptr) return -FI_EINVAL;
   if (other->fclass == FI_CLASS_EP) return 0;  // regions belong to the domain, every endpoint of it may use them
   Counter* counter = counter_of(other);
-  if (counter == nullptr || (flags & ~(FI_REMOTE_WRITE | FI_REMOTE_READ)) != 0) {
-    MRC_INFO(MR, "fi_mr_bind takes a counter with FI_REMOTE_WRITE, or an endpoint");
+  const bool writes = (flags & FI_REMOTE_WRITE) != 0, reads = (flags & FI_REMOTE_READ) != 0;
+  if (counter == nullptr || (flags & ~(FI_REMOTE_WRITE | FI_REMOTE_READ)) != 0 || !(writes || reads)) {
+    MRC_INFO(MR, "fi_mr_bind takes a counter with FI_REMOTE_WRITE, FI_REMOTE_READ or both, or an endpoint");
     return -FI_EINVAL;
   }
   const std::lock_guard guard(domain_.engine());
-  if (remote_counter_ != nullptr) {
-    MRC_INFO(MR, "the memory region has a counter already");
+  if ((writes && write_counter_ != nullptr) || (reads && read_counter_ != nullptr)) {
+    MRC_INFO(MR, "the memory region has a counter for that already");
     return -FI_EINVAL;
   }
-  remote_counter_ = counter;
-  counter->hold();
+  const auto take = [counter](Counter*& slot) {
+    slot = counter;
+    counter->hold();
+  };
+  if (writes) take(write_counter_);
+  if (reads) take(read_counter_);
   return 0;
 }
 

@@ -30,7 +30,9 @@ class MrObject {
   /// See Domain::resolve. `virtual_addresses`: offsets count from the first piece's address, else from 0.
   int resolve(bool virtual_addresses, std::uint64_t address, std::size_t length, std::uint64_t access, RegionPiece* out,
               std::size_t* count) const;
-  Region region() const { return {key(), access_, remote_counter_}; }
+  Region region(std::uint64_t access) const {
+    return {key(), access_, (access & FI_REMOTE_WRITE) != 0 ? write_counter_ : read_counter_};
+  }
   DomainObject& domain() { return domain_; }
   fid_mr* fid() { return &handle_.fid; }
 
@@ -40,7 +42,8 @@ class MrObject {
   std::uint64_t access_;
   std::vector<iovec> pieces_;
   std::size_t length_ = 0;  ///< of all pieces
-  Counter* remote_counter_ = nullptr;
+  Counter* write_counter_ = nullptr;
+  Counter* read_counter_ = nullptr;
 };
 
 /// The regions of a domain that peers can name. Engine locked.

@@ -56,6 +56,9 @@ struct ErrorCompletion {
   std::size_t overflow_len = 0;  ///< FI_ETRUNC: bytes that did not fit
   int err = 0;                   ///< positive FI_E…
   int prov_errno = 0;            ///< see prov_errno_of()
+  // FI_EADDRNOTAVAIL: whose address err_data is to hold, and in which of the two forms.
+  EndpointName unknown{};
+  bool ipv6 = false;
 };
 
 /// Completion queue. Its memory is sized at open and at each bind (room for every operation of every bound endpoint
@@ -105,7 +108,7 @@ class Av : public Holdable {
 struct Region {
   std::uint64_t key = 0;
   std::uint64_t access = 0;           ///< FI_REMOTE_READ | FI_REMOTE_WRITE | …
-  Counter* remote_counter = nullptr;  ///< fi_mr_bind of a counter (FI_RMA_EVENT)
+  Counter* remote_counter = nullptr;  ///< bound by fi_mr_bind for the access that was asked for (FI_RMA_EVENT)
 };
 
 /// A piece of registered memory after (key, address) → pointer.

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "address.hpp"
 #include "objects.hpp"
 #include "objects_fixture.hpp"
 
@@ -116,6 +117,47 @@ TEST_CASE("an old application's error entry is not written behind its end") {
   REQUIRE(fi_cq_readerr(cq.get(), &failure, 0) == 1);
   CHECK(failure.err == FI_EIO);
   CHECK(failure.err_data_size == 0x5a5a);
+}
+
+TEST_CASE("an unknown source's address is in err_data, which the application may provide") {
+  Objects o;
+  const auto cq = o.open_cq(attr(FI_CQ_FORMAT_CONTEXT));
+  for (const bool ipv6 : {false, true})
+    for (const std::size_t room : {0u, 8u, 64u}) {
+      CAPTURE(ipv6, room);
+      prov::ErrorCompletion e = error(2, FI_EADDRNOTAVAIL);
+      e.unknown = {0x0a4d0042, 4711};
+      e.ipv6 = ipv6;
+      prov::cq_of(&cq->fid)->push_error(e);
+      char own[64];
+      std::memset(own, 0x5a, sizeof own);
+      struct {
+        fi_cq_err_entry failure{};
+        std::uint64_t behind[4] = {1, 1, 1, 1};
+      } out;
+      out.failure.err_data = room != 0 ? own : nullptr;
+      out.failure.err_data_size = room;
+      REQUIRE(fi_cq_readerr(cq.get(), &out.failure, 0) == 1);
+      CHECK(out.failure.err == FI_EADDRNOTAVAIL);
+      CHECK(out.behind[0] == 1);
+      const auto expected = prov::sockaddr_of(e.unknown, ipv6);
+      const std::size_t length = room != 0 ? std::min<std::size_t>(room, expected.length) : expected.length;
+      CHECK(out.failure.err_data_size == length);
+      CHECK((room != 0) == (out.failure.err_data == own));
+      CHECK(std::memcmp(out.failure.err_data, &expected.any, length) == 0);
+      if (room != 0) CHECK(own[length] == 0x5a);
+    }
+}
+
+TEST_CASE("the error entry's source address is there from 1.20 on") {
+  Objects o;
+  o.fabric->api_version = FI_VERSION(1, 20);
+  const auto cq = o.open_cq(attr(FI_CQ_FORMAT_CONTEXT));
+  prov::cq_of(&cq->fid)->push_error(error(2, FI_EIO));
+  std::uint64_t entry[16] = {};
+  REQUIRE(fi_cq_readerr(cq.get(), reinterpret_cast<fi_cq_err_entry*>(entry), 0) == 1);
+  CHECK(entry[10] == FI_ADDR_NOTAVAIL);
+  CHECK(entry[11] == 0);
 }
 
 TEST_CASE("nothing is lost beyond the size, and room tells when to stop") {

@@ -77,8 +77,9 @@ TEST_CASE("what does not fit is ENODATA, never another code") {
       {"shared transmit context", [](fi_info& h) { h.ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT; }},
       {"two receive contexts", [](fi_info& h) { h.ep_attr->rx_ctx_cnt = 2; }},
       {"message size", [](fi_info& h) { h.ep_attr->max_msg_size = SIZE_MAX; }},
-      {"RAW order", [](fi_info& h) { h.tx_attr->msg_order = FI_ORDER_RAW; }},
-      {"WAW size", [](fi_info& h) { h.caps = FI_RMA, h.ep_attr->max_order_waw_size = (1 << 30) + 1; }},
+      {"unknown order", [](fi_info& h) { h.tx_attr->msg_order = 1ull << 50; }},
+      {"WAW size", [](fi_info& h) { h.caps = FI_RMA, h.ep_attr->max_order_waw_size = kMaxMessage + 1; }},
+      {"unknown sources without sources", [](fi_info& h) { h.caps = FI_MSG | FI_SOURCE_ERR; }},
       {"completion order", [](fi_info& h) { h.rx_attr->comp_order = FI_ORDER_STRICT; }},
       {"inject size", [](fi_info& h) { h.tx_attr->inject_size = 1 << 20; }},
       {"transmit size", [](fi_info& h) { h.tx_attr->size = 1 << 20; }},
@@ -168,7 +169,7 @@ TEST_CASE("sizes and flags that fit are echoed") {
     h.tx_attr->inject_size = 64;
     h.tx_attr->op_flags = FI_DELIVERY_COMPLETE | FI_COMPLETION;
     h.rx_attr->op_flags = FI_COMPLETION;
-    h.tx_attr->msg_order = FI_ORDER_SAS;
+    h.tx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_SAW;
     h.ep_attr->mem_tag_format = 0x00E000007FFFFFFF;
     h.fabric_attr->prov_name = strdup("mrc;^ofi_rxm");
     h.domain_attr->name = strdup("MRC");
@@ -179,7 +180,32 @@ TEST_CASE("sizes and flags that fit are echoed") {
   CHECK(info->tx_attr->inject_size == 64);
   CHECK(info->tx_attr->op_flags == (FI_DELIVERY_COMPLETE | FI_COMPLETION));
   CHECK(info->rx_attr->op_flags == FI_COMPLETION);
-  CHECK((info->tx_attr->msg_order & FI_ORDER_SAS) == FI_ORDER_SAS);
+  CHECK((info->tx_attr->msg_order & (FI_ORDER_SAS | kOrderOnRequest)) == (FI_ORDER_SAS | FI_ORDER_SAW));
+}
+
+TEST_CASE("orders that cost something are given only to those who ask, for bytes of any size") {
+  int code = 0;
+  const Info all = get_info(nullptr, &code);
+  REQUIRE(all);
+  CHECK((all->tx_attr->msg_order & kMessageOrder) == kMessageOrder);
+  CHECK((all->rx_attr->msg_order & kMessageOrder) == kMessageOrder);
+  for (const std::uint64_t bit :
+       {FI_ORDER_RAW, FI_ORDER_RAS, FI_ORDER_WAR, FI_ORDER_WAW, FI_ORDER_WAS, FI_ORDER_SAR, FI_ORDER_SAW, FI_ORDER_SAS,
+        FI_ORDER_RAR, FI_ORDER_RMA_RAR, FI_ORDER_RMA_RAW, FI_ORDER_RMA_WAR, FI_ORDER_RMA_WAW}) {
+    CAPTURE(bit);
+    const Info hints = hints_with([&](fi_info& h) {
+      h.caps = FI_MSG | FI_RMA;
+      h.tx_attr->msg_order = h.rx_attr->msg_order = bit;
+    });
+    const Info info = get_info(hints.get());
+    REQUIRE(info);
+    CHECK((info->tx_attr->msg_order & kMessageOrder) == (kFreeOrder | bit));
+    CHECK((info->rx_attr->msg_order & kMessageOrder) == (kFreeOrder | bit));
+    const auto size = [&](std::uint64_t bits) { return (bit & bits) != 0 ? kMaxMessage : 0; };
+    CHECK(info->ep_attr->max_order_raw_size == size(FI_ORDER_RAW | FI_ORDER_RMA_RAW));
+    CHECK(info->ep_attr->max_order_war_size == size(FI_ORDER_WAR | FI_ORDER_RMA_WAR));
+    CHECK(info->ep_attr->max_order_waw_size == size(FI_ORDER_WAW | FI_ORDER_RMA_WAW));
+  }
 }
 
 TEST_CASE("node and service name the source or the destination") {

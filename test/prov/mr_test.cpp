@@ -149,6 +149,7 @@ TEST_CASE("a region's counter hears of remote writes") {
   Objects o;
   std::byte buffer[8];
   const auto cntr = o.open_cntr();
+  const auto reads = o.open_cntr();
   auto mr = reg(o, {{buffer, 8}}, kAll, 1);
   REQUIRE(fi_mr_bind(mr.get(), &cntr->fid, FI_REMOTE_WRITE) == 0);
   CHECK(fi_mr_bind(mr.get(), &cntr->fid, FI_REMOTE_WRITE) == -FI_EINVAL);
@@ -156,7 +157,12 @@ TEST_CASE("a region's counter hears of remote writes") {
   CHECK(fi_mr_enable(mr.get()) == 0);
   CHECK(fi_mr_refresh(mr.get(), nullptr, 0, 0) == 0);
   CHECK(resolve(o, 1, 0, 1, FI_REMOTE_WRITE).region.remote_counter == prov::counter_of(&cntr->fid));
+  CHECK(resolve(o, 1, 0, 1, FI_REMOTE_READ).region.remote_counter == nullptr);
+  REQUIRE(fi_mr_bind(mr.get(), &reads->fid, FI_REMOTE_READ) == 0);
+  CHECK(resolve(o, 1, 0, 1, FI_REMOTE_READ).region.remote_counter == prov::counter_of(&reads->fid));
+  CHECK(resolve(o, 1, 0, 1, FI_REMOTE_WRITE).region.remote_counter == prov::counter_of(&cntr->fid));
   CHECK(fi_close(&cntr->fid) == -FI_EBUSY);
+  CHECK(fi_close(&reads->fid) == -FI_EBUSY);
 }
 
 TEST_CASE("what cannot be registered") {

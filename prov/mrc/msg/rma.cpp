@@ -33,6 +33,8 @@ int Messenger::resolve(const Record& r, std::uint64_t access, TargetOp& t) {
     const int status = host_.resolve(s.key, s.address, s.length, access, pieces, &count, &region);
     if (status != 0) return -status;
     t.counters[i] = region.remote_counter;
+    for (std::uint32_t k = 0; k < i; ++k)  // an operation counts once in a region
+      if (r.segments[k].key == s.key) t.counters[i] = nullptr;
     std::uint64_t left = s.length;
     for (std::size_t k = 0; k < count && left != 0; ++k) {
       const std::size_t n = static_cast<std::size_t>(std::min<std::uint64_t>(left, pieces[k].length));
@@ -203,6 +205,8 @@ bool Messenger::still_valid(TargetOp& t) {
     // The key may be another region by now: the same key, other memory. Its bytes must not mix with ours.
     if (i == 0 && count != 0 && s.length != 0 && pieces[0].base != t.pieces[0].base) return false;
     t.counters[i] = region.remote_counter;
+    for (std::uint32_t k = 0; k < i; ++k)
+      if (t.segments[k].key == s.key) t.counters[i] = nullptr;
   }
   t.mr_generation = generation;
   return true;
