@@ -28,7 +28,7 @@ fabtests/expect/SET.txt: a failure, or a line that did not run for no written re
   --timeout N      seconds for one line (default 300; fi_ubertest: 1800)
 
 The runner ends with kill -9 of every process whose name begins with fi_, so it gets PID, mount and network namespaces
-of its own (as root, or through a user namespace). Debian has no package of fabtests; README.md says how to build it.
+of its own (as root, or through a user namespace). Debian has no package of fabtests; fabtests/README.md says how to build it.
 
 Exit status: 0 as expected, 1 red, 2 wrong usage, 77 no fabtests here or no namespaces (nothing was tested).
 Last line: `N passed, N failed, N notrun`.
@@ -95,7 +95,7 @@ find_fabtests() {
   if candidate=$(command -v runfabtests.sh); then bin_of "$(dirname "$candidate")" && return; fi
   for candidate in /usr /usr/local /opt/fabtests /opt/libfabric; do bin_of "$candidate" && return; done
   nothing_tested "fabtests is not installed: not in PATH, /usr, /usr/local, /opt/fabtests or /opt/libfabric.
-Build it as README.md says, then name its prefix: FABTESTS_DIR=DIR fabtests/run.sh $set_name"
+Build it as fabtests/README.md says, then name its prefix: FABTESTS_DIR=DIR fabtests/run.sh $set_name"
 }
 
 # First part: outside. Find things, build, and start again inside namespaces of our own.
@@ -209,12 +209,19 @@ fi
 runner() { # runner TYPE SECONDS
   bash -m "$bin/runfabtests.sh" -vvv -p "$bin" -t "$1" -T "$2" "${leave_out[@]}" mrc "${hosts[@]}"
 }
+wanted() { [ -z "$only" ] || grep -qE -- "$only" <<<"$1"; }
 lines() {
+  local matrix
   case $set_name in
     quick) runner quick "$limit" || true ;;
     all)
       runner unit,regression,functional,standard,multinode "$limit" || true
       runner complex $((limit * 6)) || true
+      for matrix in models atomics; do
+        wanted "fi_ubertest $matrix.test" || continue
+        bash -m "$bin/runfabtests.sh" -vvv -p "$bin" -t complex -T $((limit * 6)) -u "$PWD/test_configs/mrc/$matrix.test" \
+          mrc "${hosts[@]}" | sed "s/^- name:   fi_ubertest.*/- name:   fi_ubertest $matrix.test/" || true
+      done
       ;;
     extra) "$here/extra.sh" "$bin" "$limit" "$only" "${hosts[@]}" ;;
   esac
