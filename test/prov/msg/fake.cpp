@@ -15,6 +15,11 @@ int FakeHost::resolve(std::uint64_t key, std::uint64_t address, std::size_t leng
     if (length > r.bytes->size() || address > r.bytes->size() - length) return -FI_EINVAL;
     out[0] = {r.bytes->data() + address, length};
     *count = 1;
+    if (address < r.split && address + length > r.split) {
+      out[0].length = r.split - address;
+      out[1] = {r.bytes->data() + r.split, length - out[0].length};
+      *count = 2;
+    }
     *region = {key, r.access, nullptr};
     return 0;
   }
