@@ -42,7 +42,7 @@ void Line::get(void* data, std::size_t length) {
 
 Host::Host(const char* service) {
   fi_info* hints = fi_allocinfo();
-  hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT;
+  hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT;
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->mr_mode = 0;
   hints->tx_attr->msg_order = FI_ORDER_SAS;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -157,6 +158,7 @@ struct Test {
 std::vector<Test> message_tests();
 std::vector<Test> matching_tests();
 std::vector<Test> rma_tests();
+std::vector<Test> atomic_tests();
 std::vector<Test> wait_tests();
 std::vector<Test> binding_tests();
 

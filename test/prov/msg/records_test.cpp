@@ -13,10 +13,10 @@ using namespace mrc::prov::msg;
 
 namespace {
 
-const RecordType kTypes[] = {RecordType::kEager,   RecordType::kRts,          RecordType::kCts,
-                             RecordType::kFin,     RecordType::kAck,          RecordType::kCredit,
-                             RecordType::kWrite,   RecordType::kWriteRequest, RecordType::kReadRequest,
-                             RecordType::kReadData};
+const RecordType kTypes[] = {RecordType::kEager,    RecordType::kRts,          RecordType::kCts,
+                             RecordType::kFin,      RecordType::kAck,          RecordType::kCredit,
+                             RecordType::kWrite,    RecordType::kWriteRequest, RecordType::kReadRequest,
+                             RecordType::kReadData, RecordType::kAtomic};
 
 }  // namespace
 
@@ -47,12 +47,13 @@ TEST_CASE("records come back as they were sent") {
     const auto any32 = rc::gen::arbitrary<std::uint32_t>();
     const auto bytes = *rc::gen::arbitrary<std::vector<std::uint8_t>>();
     const std::span<const std::byte> data(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
-    const bool segmented =
-        r.type == RecordType::kWrite || r.type == RecordType::kWriteRequest || r.type == RecordType::kReadRequest;
+    const bool atomic = r.type == RecordType::kAtomic;
+    const bool segmented = r.type == RecordType::kWrite || r.type == RecordType::kWriteRequest ||
+                           r.type == RecordType::kReadRequest || atomic;
     r.sequence = r.ordered() ? *any32 : 0;
     r.op = r.type == RecordType::kCredit ? 0 : *any32;
     if (r.type == RecordType::kEager || r.type == RecordType::kRts) r.tag = *any64;
-    if (r.type == RecordType::kCts || r.type == RecordType::kReadRequest) r.handle = *any32;
+    if (r.type == RecordType::kCts || r.type == RecordType::kReadRequest || atomic) r.handle = *any32;
     if (r.type == RecordType::kCts) r.base = *any64;
     if (r.type == RecordType::kFin) r.status = *any32;
     if (r.type == RecordType::kRts || r.type == RecordType::kCts) r.length = *any64;
@@ -64,10 +65,17 @@ TEST_CASE("records come back as they were sent") {
     }
     if (r.type == RecordType::kEager || r.type == RecordType::kWrite || r.type == RecordType::kReadData) r.bytes = data;
     if (r.type == RecordType::kEager) r.length = data.size();
+    if (atomic) {
+      r.atomic.datatype = *rc::gen::arbitrary<std::uint8_t>();
+      r.atomic.op = *rc::gen::arbitrary<std::uint8_t>();
+      r.atomic.kind = *rc::gen::element(AtomicClass::kBase, AtomicClass::kFetch);
+      r.bytes = data.first(operand_length(r.atomic, data.size()));
+    }
     if (segmented) {
-      r.segment_count = r.type == RecordType::kWrite ? 1 : *rc::gen::inRange<std::uint32_t>(1, kMaxSegments + 1);
+      r.segment_count =
+          r.type == RecordType::kWrite || atomic ? 1 : *rc::gen::inRange<std::uint32_t>(1, kMaxSegments + 1);
       for (std::uint32_t i = 0; i < r.segment_count; ++i) {
-        r.segments[i] = {*any64, *any64, r.type == RecordType::kWrite ? data.size() : *any64 >> 3};
+        r.segments[i] = {*any64, *any64, r.segment_count == 1 ? data.size() : *any64 >> 3};
         r.length += r.segments[i].length;
       }
     }
@@ -86,6 +94,8 @@ TEST_CASE("records come back as they were sent") {
     RC_ASSERT(back.length == r.length && back.base == r.base && back.segment_count == r.segment_count);
     RC_ASSERT(back.credit_messages == r.credit_messages && back.credit_requests == r.credit_requests);
     RC_ASSERT(back.credit_bytes == r.credit_bytes);
+    RC_ASSERT(back.atomic.datatype == r.atomic.datatype && back.atomic.op == r.atomic.op);
+    RC_ASSERT(back.atomic.kind == r.atomic.kind);
     RC_ASSERT(std::equal(back.bytes.begin(), back.bytes.end(), r.bytes.begin(), r.bytes.end()));
     for (std::uint32_t i = 0; i < r.segment_count; ++i)
       RC_ASSERT(back.segments[i].key == r.segments[i].key && back.segments[i].address == r.segments[i].address &&
