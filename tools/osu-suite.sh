@@ -19,7 +19,7 @@ for one-sided. The last line is "N passed, N failed".
   --only REGEX    only benchmarks that match, e.g. one-sided or pt2pt/osu_bw
   --build DIR     build directory that holds the provider (default build-test)
   --out DIR       results.json and logs (default DIR of --build/osu-suite/NAME)
-  --idle SECONDS  a benchmark that prints nothing for so long hangs (default 240)
+  --idle SECONDS  a benchmark that prints nothing for so long hangs (default 120)
   --iterations N  of each size (default 5)
 
 To build them, with the sources in SRC (this project has no copy):
@@ -28,7 +28,7 @@ With the MPIs of tools/mpi-suite.sh, CC is bin/mpicc in the folder of the MPI in
 USAGE
 }
 
-name='' np=2,4 over=mrc only=. build=$TOOLS/../build-test out='' idle=240 iterations=5
+name='' np=2,4 over=mrc only=. build=$TOOLS/../build-test out='' idle=120 iterations=5
 while [ $# -gt 0 ]; do
   case $1 in
     --np) np=${2:?--np needs a list}; shift 2 ;;

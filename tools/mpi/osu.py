@@ -37,8 +37,7 @@ def judge(job, validates):
         return "n/a"
     rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d", line)]
     if job.why:
-        last = [line for line in text.splitlines() if line.strip() and not line.startswith("--")]
-        return f"{job.why}: {last[-1].strip() if last else ''}"
+        return f"{job.why}; see {job.log}"
     if not rows:
         return "it printed no figures"
     if validates and any(row[-1] != "Pass" for row in rows):
@@ -61,10 +60,11 @@ def main():
         known = takes(path)
         command = [str(path)]
         if "-c" in known:
-            command += ["-c", "-u", "1"]
+            command += ["-c"]
+        if "-u" in known:
+            command += ["-u", "1"]
         if "-i" in known:
             command += ["-i", options.iterations, "-x", "1"]
-        # A sender of many small messages: its loop count is for each of 64 messages.
         for ranks in options.np:
             for way in options.ways.split(",") if group == "one-sided" else [""]:
                 name = f"{group}/{path.name}" + (f" ({way})" if way else "")
