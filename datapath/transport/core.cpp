@@ -177,7 +177,10 @@ Status Core::post_write(ConnId id, const WriteRequest& request, Tick now) {
   (queue.head == kNone ? queue.head : s.messages[queue.tail].queue_next) = at;
   queue.tail = at;
   ++s.outstanding;
-  if (c.messages++ == 0) c.silent_since = s.active;
+  if (c.messages++ == 0) {
+    s.enter(now);  // nobody may have driven us for minutes: that time is not the peer's silence
+    c.silent_since = s.active;
+  }
   c.last_activity = now;
 
   if (c.phase == Connection::Phase::kIdle) {

@@ -301,6 +301,25 @@ TEST_CASE("a refused write fails alone") {
   net.check_pools();
 }
 
+// An application that computes for minutes and then sends to a peer that answers a little late: only silence after the
+// question counts, not the time before it in which nobody drove the core.
+TEST_CASE("a long pause without traffic is nobody's silence") {
+  NetConfig c = config(50);
+  Net net(c);
+  REQUIRE(net.write(0, 1, 50000) == Status::kOk);
+  REQUIRE(net.write(1, 0, 50000) == Status::kOk);
+  REQUIRE(net.run_all(seconds(1)));
+  net.quiesce();
+  net.run([] { return false; }, c.core.peer_timeout * 2);
+  const Tick again = net.now;
+  net.passes = [&](unsigned, unsigned, std::uint8_t, std::uint32_t, Tick at) { return at - again > milliseconds(100); };
+  REQUIRE(net.write(0, 1, 50000) == Status::kOk);
+  REQUIRE(net.run_all(seconds(10)));
+  net.check();
+  REQUIRE(net.core(0).counters().peers_dead == 0);
+  REQUIRE(net.core(0).counters().connects == 1);
+}
+
 TEST_CASE("limits are answered, not overrun") {
   NetConfig c = config(46);
   c.limits = {2, 2, 8, 256};
