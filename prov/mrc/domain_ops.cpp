@@ -48,6 +48,20 @@ int endpoint2_op(fid_domain* domain, fi_info* info, fid_ep** ep, std::uint64_t f
   return flags == 0 ? endpoint_op(domain, info, ep, context) : -FI_ENOSYS;
 }
 
+int scalable_ep_op(fid_domain* domain, fi_info* info, fid_ep** sep, void* context) {
+  if (info == nullptr || info->ep_attr == nullptr || info->tx_attr == nullptr || info->rx_attr == nullptr)
+    return -FI_EINVAL;
+  return guarded([&] { return open_scalable_endpoint(self_of<DomainObject>(domain), info, sep, context); });
+}
+
+int stx_ctx_op(fid_domain* domain, fi_tx_attr* attr, fid_stx** stx, void* context) {
+  return guarded([&] { return open_shared_tx(self_of<DomainObject>(domain), attr, stx, context); });
+}
+
+int srx_ctx_op(fid_domain* domain, fi_rx_attr* attr, fid_ep** srx, void* context) {
+  return guarded([&] { return open_shared_rx(self_of<DomainObject>(domain), attr, srx, context); });
+}
+
 }  // namespace
 
 fi_ops domain_fid_ops = {.size = sizeof(fi_ops),
@@ -62,11 +76,11 @@ fi_ops_domain domain_ops = {.size = sizeof(fi_ops_domain),
                             .av_open = open_av,
                             .cq_open = open_cq,
                             .endpoint = endpoint_op,
-                            .scalable_ep = nosys,
+                            .scalable_ep = scalable_ep_op,
                             .cntr_open = open_cntr,
                             .poll_open = open_poll_set,
-                            .stx_ctx = nosys,
-                            .srx_ctx = nosys,
+                            .stx_ctx = stx_ctx_op,
+                            .srx_ctx = srx_ctx_op,
                             .query_atomic = query_atomic,
                             .query_collective = nosys,
                             .endpoint2 = endpoint2_op};

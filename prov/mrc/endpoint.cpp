@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The endpoint object: opening it as a whole, its tables of calls, and receives.
+// The endpoint object: opening whole and scalable ones, and receives.
 #include "endpoint.hpp"
 
+#include "info.hpp"
 #include "log.hpp"
 
 namespace mrc::prov {
@@ -21,13 +22,35 @@ int open_endpoint(Domain& domain, struct fid_domain*, struct fi_info* info, stru
   return 0;
 }
 
+int open_scalable_endpoint(Domain& domain, struct fi_info* info, struct fid_ep** sep, void* context) {
+  if (const int error = check_sizes(*info)) return error;
+  if (info->ep_attr->tx_ctx_cnt > kMaxContexts || info->ep_attr->rx_ctx_cnt > kMaxContexts) {
+    MRC_WARN(EP_CTRL, "fi_scalable_ep: ep_attr->tx_ctx_cnt and rx_ctx_cnt are at most %zu, and not shared",
+             kMaxContexts);
+    return -FI_EINVAL;
+  }
+  *sep = (new Endpoint(Endpoint::Kind::kScalable, domain, *info, context))->fid();
+  return 0;
+}
+
 Endpoint::Endpoint(Kind kind, Domain& domain, const fi_info& info, void* context)
-    : kind_(kind), tx_flags_(info.tx_attr->op_flags), rx_flags_(info.rx_attr->op_flags) {
-  own_core_ = std::make_unique<EndpointCore>(domain, info, 1, 1);
+    : kind_(kind),
+      domain_(domain),
+      engine_(domain.engine()),
+      tx_flags_(info.tx_attr->op_flags),
+      rx_flags_(info.rx_attr->op_flags) {
+  const bool whole = kind == Kind::kWhole;
+  const auto contexts = [whole](std::size_t asked) { return whole || asked == 0 ? 1 : asked; };
+  own_core_ = std::make_unique<EndpointCore>(domain, info, contexts(info.ep_attr->tx_ctx_cnt),
+                                             contexts(info.ep_attr->rx_ctx_cnt));
   core_ = own_core_.get();
-  tx_ = core_->open_tx(0);
-  rx_ = core_->open_rx(0);
-  fill(FI_CLASS_EP, context);
+  if (whole) {
+    tx_ = core_->open_tx(0);
+    rx_ = core_->open_rx(0);
+    wants_shared_tx_ = info.ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
+    wants_shared_rx_ = info.ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+  }
+  fill(whole ? FI_CLASS_EP : FI_CLASS_SEP, context);
 }
 
 void Endpoint::fill(std::size_t fid_class, void* context) {
@@ -45,8 +68,15 @@ void Endpoint::fill(std::size_t fid_class, void* context) {
   ep.collective = &endpoint_collective_ops;
 }
 
+bool Endpoint::source(fi_addr_t address, EndpointName* name, const EndpointName** out) const {
+  *out = nullptr;
+  if (core_ != nullptr) return core_->source(address, name, out);
+  if (!rx_->users.empty()) return rx_->users.front()->source(address, name, out);
+  return address == FI_ADDR_UNSPEC;
+}
+
 ssize_t Endpoint::receive(const msg::Receive& r) {
-  const int status = room() ? messenger().receive(r) : -FI_EAGAIN;
+  const int status = room() ? table().receive(r) : -FI_EAGAIN;
   if (status == -FI_EAGAIN) engine().progress_locked();
   return status;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What an application holds as fid_ep: a whole endpoint, an alias of one, a scalable endpoint, or one of its contexts.
+// What an application holds as fid_ep: a whole endpoint, an alias of one, a scalable endpoint, one of its contexts, or
+// a shared receive context.
 // Each has flags of its own and points at the core and the sides behind it. The ep_*.cpp files translate libfabric's
 // calls; each takes the engine's lock once.
 #pragma once
@@ -20,15 +21,19 @@
 
 namespace mrc::prov {
 
+struct SharedTx;
+
 class Endpoint {
  public:
-  enum class Kind : std::uint8_t { kWhole, kAlias, kScalable, kTransmit, kReceive };
+  enum class Kind : std::uint8_t { kWhole, kAlias, kScalable, kTransmit, kReceive, kSharedReceive };
   using Lock = EndpointCore::Lock;
 
   /// A whole or a scalable endpoint, which owns its core.
   Endpoint(Kind kind, Domain& domain, const fi_info& info, void* context);
   /// A context or an alias of `parent`.
-  Endpoint(Kind kind, Endpoint& parent, void* context);
+  Endpoint(Kind kind, Endpoint& parent, TxSide* tx, RxSide* rx, void* context);
+  /// A shared receive context.
+  Endpoint(Domain& domain, const fi_rx_attr& attr, void* context);
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
@@ -48,17 +53,20 @@ class Endpoint {
 
   // --- data path; the lock is held --------------------------------------------------------------------------------
   bool can_send() const { return tx_ != nullptr && tx_->enabled && core_->is_open(); }
-  bool can_receive() const { return rx_ != nullptr && rx_->enabled && core_->is_open(); }
-  msg::Messenger& messenger() { return core_->messenger(); }
-  engine::Engine& engine() { return core_->engine(); }
-  Domain& domain() { return core_->domain(); }
-  /// Name of a directed receive's source; false if the address is not in the vector. `out` null: any source.
-  bool source(fi_addr_t address, EndpointName* name, const EndpointName** out) const {
-    return core_->source(address, name, out);
+  bool can_receive() const {
+    return rx_ != nullptr && rx_->enabled && rx_->table != nullptr && (core_ == nullptr || core_->is_open());
   }
+  engine::Engine& engine() const { return engine_; }
+  Domain& domain() const { return domain_; }
+  /// Where its receives are posted; can_receive() first.
+  msg::MatchTable& table() { return *rx_->table; }
+  int cannot_receive() const { return rx_ == nullptr ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE; }
+  /// Name of a directed receive's source; false if the address is not in the vector. `out` null: any source.
+  bool source(fi_addr_t address, EndpointName* name, const EndpointName** out) const;
   /// Sends `t` to `address`; -FI_EAGAIN has made one pass of progress, so that trying again gets on.
   ssize_t transmit(msg::Transmit& t, fi_addr_t address) {
-    return can_send() ? core_->transmit(*tx_, t, address) : -FI_EOPBADSTATE;
+    if (!can_send()) return tx_ == nullptr ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE;
+    return core_->transmit(*tx_, t, address);
   }
   ssize_t receive(const msg::Receive& r);
   /// The receive queue has room for a completion.
@@ -78,17 +86,34 @@ class Endpoint {
   void fill(std::size_t fid_class, void* context);
   int bind_cq(Cq* cq, std::uint64_t flags);
   int bind_counter(Counter* counter, std::uint64_t flags);
+  int bind_shared(struct fid* other);
   int check_bound() const;
 
   Handle<fid_ep, Endpoint> handle_;
   Kind kind_;
+  Domain& domain_;
+  engine::Engine& engine_;
   Endpoint* parent_ = nullptr;  ///< of contexts and aliases
   std::uint32_t children_ = 0;
+  bool wants_shared_tx_ = false, wants_shared_rx_ = false;  ///< FI_SHARED_CONTEXT in ep_attr
+  SharedTx* shared_tx_ = nullptr;
+  Endpoint* shared_rx_ = nullptr;
   std::unique_ptr<EndpointCore> own_core_;
-  EndpointCore* core_ = nullptr;
-  TxSide* tx_ = nullptr;  ///< null: does not transmit
+  std::unique_ptr<RxSide> own_rx_;  ///< of a shared receive context
+  EndpointCore* core_ = nullptr;    ///< null: a shared receive context
+  TxSide* tx_ = nullptr;            ///< null: does not transmit
   RxSide* rx_ = nullptr;
   std::uint64_t tx_flags_ = 0, rx_flags_ = 0;
+};
+
+/// A shared transmit context. Operations are posted to the endpoints that are bound to it, each of which has room for
+/// its own: sharing costs nothing here, and saves nothing.
+struct SharedTx : Holdable {
+  SharedTx(Domain& domain, void* context);
+  ~SharedTx() { home.drop(); }
+
+  Handle<fid_stx, SharedTx> handle;
+  Domain& home;
 };
 
 extern fi_ops_msg endpoint_msg_ops;

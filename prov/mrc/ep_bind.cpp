@@ -53,7 +53,7 @@ int Endpoint::bind(struct fid* other, std::uint64_t flags) {
   const bool enabled = (tx_ != nullptr && tx_->enabled) || (rx_ != nullptr && rx_->enabled);
   if (enabled) return -FI_EOPBADSTATE;
   const bool has_address = kind_ == Kind::kWhole || kind_ == Kind::kScalable;
-  const bool has_sides = kind_ != Kind::kScalable && kind_ != Kind::kAlias;
+  const bool has_sides = kind_ == Kind::kWhole || kind_ == Kind::kTransmit || kind_ == Kind::kReceive;
   switch (other->fclass) {
     case FI_CLASS_CQ:
       return has_sides ? bind_cq(cq_of(other), flags) : -FI_EINVAL;
@@ -66,8 +66,7 @@ int Endpoint::bind(struct fid* other, std::uint64_t flags) {
       return has_address ? core_->bind_eq(eq_of(other)) : -FI_EINVAL;
     case FI_CLASS_STX_CTX:
     case FI_CLASS_SRX_CTX:
-      MRC_INFO(EP_CTRL, "shared contexts are not supported");
-      return -FI_ENOSYS;
+      return bind_shared(other);
     default:
       return -FI_EINVAL;
   }
@@ -76,6 +75,10 @@ int Endpoint::bind(struct fid* other, std::uint64_t flags) {
 /// Is everything bound that operations need?
 int Endpoint::check_bound() const {
   if (kind_ != Kind::kWhole) return 0;
+  if ((wants_shared_tx_ && shared_tx_ == nullptr) || (wants_shared_rx_ && shared_rx_ == nullptr)) {
+    MRC_WARN(EP_CTRL, "fi_enable: the endpoint was opened with FI_SHARED_CONTEXT, bind the shared context first");
+    return -FI_EINVAL;
+  }
   const bool transmits = tx_->cq != nullptr || tx_->has_counter();
   const bool receives = rx_->cq != nullptr || rx_->counters[kRecvCounter] != nullptr;
   const bool has_messages = (core_->caps() & (FI_MSG | FI_TAGGED)) != 0;
@@ -86,7 +89,7 @@ int Endpoint::check_bound() const {
 }
 
 int Endpoint::enable() {
-  if (kind_ == Kind::kAlias) return -FI_EINVAL;
+  if (kind_ == Kind::kAlias || kind_ == Kind::kSharedReceive) return -FI_EINVAL;
   const Lock lock(engine());
   if ((tx_ != nullptr && tx_->enabled) || (rx_ != nullptr && rx_->enabled)) return -FI_EOPBADSTATE;
   if (kind_ == Kind::kScalable && core_->is_open()) return 0;  // a context was first
@@ -123,6 +126,12 @@ int Endpoint::close() {
     default:
       break;
   }
+  if (shared_tx_ != nullptr) shared_tx_->drop();
+  if (kind_ == Kind::kSharedReceive) domain_.drop();
+  if (shared_rx_ != nullptr) {
+    const Lock lock(engine());
+    --shared_rx_->children_;
+  }
   if (parent_ != nullptr) {
     const Lock lock(engine());
     if (kind_ == Kind::kTransmit) core_->close_tx(tx_);
@@ -134,13 +143,13 @@ int Endpoint::close() {
 }
 
 int Endpoint::get_name(void* address, std::size_t* length) const {
-  const Lock lock(core_->engine());
-  return core_->get_name(address, length);
+  const Lock lock(engine());
+  return core_ != nullptr ? core_->get_name(address, length) : -FI_EOPNOTSUPP;
 }
 
 int Endpoint::set_name(const void* address, std::size_t length) {
   const Lock lock(engine());
-  return core_->set_name(address, length);
+  return core_ != nullptr ? core_->set_name(address, length) : -FI_EOPNOTSUPP;
 }
 
 int Endpoint::op_flags(bool set, std::uint64_t* flags) {
@@ -158,7 +167,8 @@ int Endpoint::op_flags(bool set, std::uint64_t* flags) {
 int Endpoint::set_min_multi_recv(std::size_t bytes) {
   const Lock lock(engine());
   if (rx_ == nullptr) return -FI_ENOPROTOOPT;
-  core_->set_min_multi_recv(*rx_, bytes);
+  rx_->min_multi_recv = bytes;
+  if (rx_->table != nullptr) rx_->table->set_min_multi_recv(bytes);
   return 0;
 }
 

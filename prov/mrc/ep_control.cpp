@@ -40,7 +40,7 @@ int control_op(struct fid* fid, int command, void* arg) {
 ssize_t cancel_op(fid_t fid, void* context) {
   Endpoint& ep = object(fid);
   const Endpoint::Lock lock(ep.engine());
-  return ep.can_receive() ? ep.messenger().cancel(context) : -FI_EOPBADSTATE;
+  return ep.can_receive() ? ep.table().cancel(context) : ep.cannot_receive();
 }
 
 int getopt_op(fid_t fid, int level, int name, void* value, size_t* length) {
@@ -79,7 +79,7 @@ int setopt_op(fid_t fid, int level, int name, const void* value, size_t length) 
 ssize_t rx_size_left_op(fid_ep* fid) {
   Endpoint& ep = self_of<Endpoint>(fid);
   const Endpoint::Lock lock(ep.engine());
-  return ep.can_receive() ? static_cast<ssize_t>(ep.messenger().table().left()) : -FI_EOPBADSTATE;
+  return ep.can_receive() ? static_cast<ssize_t>(ep.table().left()) : ep.cannot_receive();
 }
 
 ssize_t tx_size_left_op(fid_ep* fid) {

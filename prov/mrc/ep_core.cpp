@@ -11,6 +11,20 @@
 
 namespace mrc::prov {
 
+void RxSide::make_table(msg::MatchTable::Report report, std::uint64_t seed) {
+  msg::MatchTable::Limits limits;
+  limits.receives = static_cast<std::uint32_t>(size);
+  limits.min_multi_recv = min_multi_recv;
+  table = std::make_unique<msg::MatchTable>(limits, *this, seed, report);
+}
+
+void RxSide::done(const msg::Done& done) {
+  if (core != nullptr)
+    core->received(*this, done);
+  else if (!users.empty())
+    users.front()->received(users.front()->rx(0), done);
+}
+
 EndpointCore::EndpointCore(Domain& domain, const fi_info& info, std::size_t tx_contexts, std::size_t rx_contexts)
     : domain_(domain), engine_(domain.engine()), tx_(tx_contexts), rx_(rx_contexts) {
   info_.caps = info.caps;
@@ -25,12 +39,19 @@ EndpointCore::EndpointCore(Domain& domain, const fi_info& info, std::size_t tx_c
     const auto* from = static_cast<const std::byte*>(info.src_addr);
     info_.source.assign(from, from + info.src_addrlen);
   }
+  for (std::size_t i = 0; i < rx_.size(); ++i) {
+    rx_[i] = std::make_unique<RxSide>();
+    rx_[i]->core = this;
+    rx_[i]->size = info_.rx_size;
+    rx_[i]->index = static_cast<std::uint16_t>(i);
+  }
   domain_.hold();
 }
 
 EndpointCore::~EndpointCore() = default;
 
 TxSide* EndpointCore::open_tx(std::size_t index) {
+  if (tx_[index] != nullptr) return nullptr;
   auto side = std::make_unique<TxSide>();
   side->size = info_.tx_size;
   side->inject_size = info_.inject_size;
@@ -41,17 +62,39 @@ TxSide* EndpointCore::open_tx(std::size_t index) {
 }
 
 RxSide* EndpointCore::open_rx(std::size_t index) {
-  auto side = std::make_unique<RxSide>();
+  RxSide* side = rx_[index].get();
+  if (side->open) return nullptr;
+  side->open = true;
+  side->silent = false;
   side->size = info_.rx_size;
-  side->index = static_cast<std::uint16_t>(index);
-  rx_[index] = std::move(side);
-  return rx_[index].get();
+  return side;
+}
+
+void EndpointCore::close_tx(TxSide* side) {
+  side->release();
+  auto& slot = tx_[side->index];
+  if (side->outstanding != 0) retired_.push_back(std::move(slot));
+  slot.reset();
+}
+
+void EndpointCore::close_rx(RxSide* side) {
+  side->release();
+  side->open = false;
+  if (messenger_ == nullptr) return;
+  side->table->withdraw();
+  messenger_->abandon(*side->table);
+}
+
+void EndpointCore::share(RxSide* shared) {
+  shared_rx_ = shared;
+  shared->users.push_back(this);
 }
 
 int EndpointCore::bind_av(Av* av) {
   if (av_ != nullptr) return -FI_EINVAL;
   av_ = av;
   av_->listen(this);
+  context_bits_ = av_->rx_ctx_bits();
   return 0;
 }
 
@@ -76,13 +119,16 @@ int EndpointCore::open() {
   const bool anybody = name.ipv4 == 0 || name.ipv4 == host_ipv4();
   name.ipv4 = anybody ? engine_.ipv4() : engine_.canonical(name.ipv4);
   msg::Config config;
-  config.tx_size = static_cast<std::uint32_t>(info_.tx_size);
-  config.rx_size = static_cast<std::uint32_t>(info_.rx_size);
+  constexpr std::size_t kMostOperations = 65536;
+  config.tx_size = static_cast<std::uint32_t>(std::min(info_.tx_size * tx_.size(), kMostOperations));
   config.inject_size = static_cast<std::uint32_t>(info_.inject_size);
-  if (rx_[0] != nullptr) config.min_multi_recv = rx_[0]->min_multi_recv;
   if (const Params* p = params()) config.eager_size = static_cast<std::uint32_t>(p->eager_size);
   config.seed = static_cast<std::uint64_t>(engine_.now().ns) ^ reinterpret_cast<std::uintptr_t>(this);
-  messenger_ = std::make_unique<msg::Messenger>(config, *this, *this);
+  for (auto& side : rx_)
+    if (shared_rx_ == nullptr) side->make_table(msg::MatchTable::Report::kOwn, config.seed);
+  messenger_ = std::make_unique<msg::Messenger>(config, *this, *this,
+                                                shared_rx_ != nullptr ? shared_rx_->table.get() : rx_[0]->table.get());
+  for (std::size_t i = 1; i < rx_.size(); ++i) messenger_->attach(*rx_[i]->table);
   const auto opened = engine_.open_endpoint_locked(name, this);
   if (!opened) {
     messenger_.reset();
@@ -123,11 +169,11 @@ void EndpointCore::close() {
     const Lock lock(engine_);
     for (auto& side : tx_)
       if (side) side->release();
-    for (auto& side : rx_)
-      if (side) side->release();
+    for (auto& side : rx_) side->release();
     if (av_ != nullptr) av_->unlisten(this);
     if (eq_ != nullptr) eq_->drop();
     messenger_.reset();
+    if (shared_rx_ != nullptr) std::erase(shared_rx_->users, this);
   }
   domain_.drop();
 }
@@ -147,11 +193,6 @@ int EndpointCore::set_name(const void* address, std::size_t length) {
   const auto* from = static_cast<const std::byte*>(address);
   info_.source.assign(from, from + length);
   return 0;
-}
-
-void EndpointCore::set_min_multi_recv(RxSide& side, std::size_t bytes) {
-  side.min_multi_recv = bytes;
-  if (is_open()) messenger_->table().set_min_multi_recv(bytes);
 }
 
 void EndpointCore::on_av_remove(fi_addr_t address) {
@@ -183,7 +224,8 @@ msg::Peer* EndpointCore::peer(fi_addr_t address, int* error) {
 bool EndpointCore::source(fi_addr_t address, EndpointName* name, const EndpointName** out) const {
   *out = nullptr;
   if (address == FI_ADDR_UNSPEC || (info_.caps & FI_DIRECTED_RECV) == 0) return true;
-  const auto found = av_->name(address);
+  if (av_ == nullptr) return false;
+  const auto found = av_->name(context_bits_ != 0 ? address & (FI_ADDR_UNSPEC >> context_bits_) : address);
   if (!found) return false;
   *name = *found;
   *out = name;
@@ -191,6 +233,10 @@ bool EndpointCore::source(fi_addr_t address, EndpointName* name, const EndpointN
 }
 
 ssize_t EndpointCore::transmit(TxSide& side, msg::Transmit& t, fi_addr_t address) {
+  if (context_bits_ != 0) {
+    t.rx_context = static_cast<std::uint16_t>(address >> (64 - context_bits_));
+    address &= FI_ADDR_UNSPEC >> context_bits_;
+  }
   int error = 0;
   t.peer = peer(address, &error);
   if (t.peer == nullptr) return error;
@@ -243,10 +289,8 @@ void EndpointCore::transmitted(const msg::Done& done) {
   if (side.cq != nullptr && done.signal) side.cq->push(done.completion);
 }
 
-void EndpointCore::received(const msg::Done& done) {
-  if (rx_[0] == nullptr) return;
-  RxSide& side = *rx_[0];
-  if (side.silent) return;
+void EndpointCore::received(RxSide& side, const msg::Done& done) {
+  if (closing_ || side.silent) return;
   const auto kind = done.kind == msg::OpKind::kRecv          ? kRecvCounter
                     : done.kind == msg::OpKind::kRemoteWrite ? kRemoteWriteCounter
                                                              : kRemoteReadCounter;
@@ -285,7 +329,8 @@ void EndpointCore::done(const msg::Done& done) {
     case msg::OpKind::kRecv:
     case msg::OpKind::kRemoteWrite:
     case msg::OpKind::kRemoteRead:
-      return received(done);
+      if (done.rx_context < rx_.size()) received(*rx_[done.rx_context], done);
+      return;
   }
 }
 

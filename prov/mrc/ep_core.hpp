@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "address.hpp"
 #include "ep_sides.hpp"
 #include "msg/messenger.hpp"
 #include "objects.hpp"
@@ -22,15 +23,19 @@ class EndpointCore final : public engine::Client, public msg::Host, public msg::
   ~EndpointCore() override;
 
   // --- control; the lock is held, except for close ---------------------------------------------------------------
+  /// Null: that context is open.
   TxSide* open_tx(std::size_t index);
   RxSide* open_rx(std::size_t index);
   void close_tx(TxSide* side);
   void close_rx(RxSide* side);
+  /// Receives come from this context, with the table of all its endpoints.
+  void share(RxSide* shared);
   int bind_av(Av* av);
   int bind_eq(EventQueue* eq);
   /// Takes the name and starts messaging.
   int open();
   bool has_av() const { return av_ != nullptr; }
+  bool shares_rx() const { return shared_rx_ != nullptr; }
   bool is_open() const { return messenger_ != nullptr && id_ != transport::kNoId; }
   /// Sends what was posted, then ends everything. Takes the lock.
   void close();
@@ -38,7 +43,6 @@ class EndpointCore final : public engine::Client, public msg::Host, public msg::
   void drain(const TxSide* side);
   int get_name(void* address, std::size_t* length) const;
   int set_name(const void* address, std::size_t length);
-  void set_min_multi_recv(RxSide& side, std::size_t bytes);
 
   std::size_t tx_contexts() const { return tx_.size(); }
   std::size_t rx_contexts() const { return rx_.size(); }
@@ -59,7 +63,10 @@ class EndpointCore final : public engine::Client, public msg::Host, public msg::
   bool on_progress(Tick) override { return messenger_->on_progress(); }
   // --- msg::Host --------------------------------------------------------------------------------------------------
   void done(const msg::Done& done) override;
-  bool room() const override { return rx_[0] == nullptr || rx_[0]->room(); }
+  bool room() const override { return rx_[0]->room(); }
+  bool remote_room(std::uint32_t context) const override { return context >= rx_.size() || rx_[context]->room(); }
+  void received(RxSide& side, const msg::Done& done);
+  RxSide& rx(std::size_t index) { return *rx_[index]; }
   int resolve(std::uint64_t key, std::uint64_t address, std::size_t length, std::uint64_t access, RegionPiece* out,
               std::size_t* count, Region* region) override {
     return domain_.resolve(key, address, length, access, out, count, region);
@@ -93,16 +100,17 @@ class EndpointCore final : public engine::Client, public msg::Host, public msg::
   msg::Peer* peer(fi_addr_t address, int* error);
   void report(const msg::Done& done);
   void transmitted(const msg::Done& done);
-  void received(const msg::Done& done);
   void refused(const msg::Done& done, Cq* cq, Counter* counter);
 
   Domain& domain_;
   engine::Engine& engine_;
   Info info_;
   std::vector<std::unique_ptr<TxSide>> tx_;  ///< by context; null: not open
-  std::vector<std::unique_ptr<RxSide>> rx_;
+  std::vector<std::unique_ptr<RxSide>> rx_;  ///< by context, open or not: messages to a closed one wait in its table
+  RxSide* shared_rx_ = nullptr;
   std::vector<std::unique_ptr<TxSide>> retired_;  ///< closed while operations were under way
   Av* av_ = nullptr;
+  int context_bits_ = 0;  ///< of an fi_addr_t: the highest name a receive context
   EventQueue* eq_ = nullptr;
   bool closing_ = false;
   transport::EpId id_ = transport::kNoId;

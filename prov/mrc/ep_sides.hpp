@@ -5,7 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
+#include "msg/match_table.hpp"
+#include "msg/messenger.hpp"
 #include "msg/order.hpp"
 #include "objects.hpp"
 
@@ -18,7 +22,7 @@ struct Side {
   Counter* counters[Counters] = {};
   bool selective = false;  ///< only operations that ask for it have a completion
   bool enabled = false;    ///< fi_enable was called for it
-  bool silent = false;     ///< closing: nobody hears any more
+  bool silent = false;     ///< closed: nobody hears any more
   std::size_t size = 0;    ///< operations that the application may have under way
 
   bool signals(std::uint64_t flags) const { return !selective || (flags & FI_COMPLETION) != 0; }
@@ -58,9 +62,22 @@ struct TxSide : Side<kTxCounters> {
   std::uint16_t index = 0;
 };
 
-struct RxSide : Side<kRxCounters> {
+class EndpointCore;
+
+/// A receive side is also the listener of its table: completions of receives go to what is bound here.
+struct RxSide final : Side<kRxCounters>, msg::Listener {
   std::size_t min_multi_recv = 64;
   std::uint16_t index = 0;
+  bool open = false;             ///< an endpoint or a context stands before it
+  EndpointCore* core = nullptr;  ///< null: a shared receive context
+  std::unique_ptr<msg::MatchTable> table;
+  /// Shared receive context: the endpoints that receive into the table, each with a queue of its own. What no message
+  /// brought (a cancelled receive, a peek that finds nothing) is told to the first.
+  std::vector<EndpointCore*> users;
+
+  void make_table(msg::MatchTable::Report report, std::uint64_t seed);
+  void done(const msg::Done& done) override;
+  bool room() const override { return Side::room(); }
 };
 
 }  // namespace mrc::prov

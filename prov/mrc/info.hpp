@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kVersion = FI_VERSION(0, 1);
 inline constexpr std::uint32_t kProtocol = FI_PROV_SPECIFIC | 0x4d5243;
 
 inline constexpr std::uint64_t kTxCaps =
-    FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_FENCE;
+    FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_NAMED_RX_CTX;
 inline constexpr std::uint64_t kRxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | FI_REMOTE_READ |
                                          FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE |
                                          FI_SOURCE_ERR | FI_RMA_EVENT;
@@ -45,6 +45,8 @@ inline constexpr std::uint64_t kOrderOnRequest = FI_ORDER_RAW | FI_ORDER_RAS | F
 inline constexpr std::uint64_t kMessageOrder = kFreeOrder | kOrderOnRequest;
 inline constexpr std::size_t kMaxMessage = std::size_t{1} << 48;
 inline constexpr std::size_t kIovLimit = 8;
+/// Transmit or receive contexts of a scalable endpoint.
+inline constexpr std::size_t kMaxContexts = 16;
 
 /// The provider's own attributes, with the sizes of params(). Null if a knob is wrong.
 const fi_info* base_info();

@@ -77,6 +77,10 @@ void apply_hints(std::uint32_t version, const fi_info* hints, fi_info& info) {
   rx.caps &= info.caps;
   apply_order(*hints, info);
   if (hints->domain_attr != nullptr) apply_domain(version, *hints->domain_attr, *info.domain_attr);
+  if (const fi_ep_attr* ask = hints->ep_attr; ask != nullptr) {
+    echo(info.ep_attr->tx_ctx_cnt, ask->tx_ctx_cnt);
+    echo(info.ep_attr->rx_ctx_cnt, ask->rx_ctx_cnt);
+  }
   if (const fi_tx_attr* ask = hints->tx_attr; ask != nullptr) {
     tx.caps = narrow(tx.caps, ask->caps & kTxCaps);
     tx.op_flags = ask->op_flags;

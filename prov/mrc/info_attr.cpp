@@ -67,10 +67,12 @@ struct Chain {
     domain.cq_data_size = sizeof(std::uint64_t);
     domain.cq_cnt = 1024;
     domain.ep_cnt = engine.limits.endpoints;
-    domain.tx_ctx_cnt = engine.limits.endpoints;
-    domain.rx_ctx_cnt = engine.limits.endpoints;
-    domain.max_ep_tx_ctx = 1;
-    domain.max_ep_rx_ctx = 1;
+    domain.tx_ctx_cnt = engine.limits.endpoints * kMaxContexts;
+    domain.rx_ctx_cnt = engine.limits.endpoints * kMaxContexts;
+    domain.max_ep_tx_ctx = kMaxContexts;
+    domain.max_ep_rx_ctx = kMaxContexts;
+    domain.max_ep_stx_ctx = engine.limits.endpoints;
+    domain.max_ep_srx_ctx = engine.limits.endpoints;
     domain.cntr_cnt = 4096;
     domain.mr_iov_limit = kIovLimit;
     domain.max_err_data = sizeof(sockaddr_in6);

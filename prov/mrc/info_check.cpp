@@ -91,9 +91,7 @@ bool domain_fits(std::uint32_t version, const fi_domain_attr& have, const fi_dom
 }
 
 bool contexts_fit(const char* what, std::size_t asked, std::size_t have) {
-  if (asked != FI_SHARED_CONTEXT) return at_most(what, asked, have);
-  MRC_INFO(CORE, "hints have %s FI_SHARED_CONTEXT, mrc has no shared contexts", what);
-  return false;
+  return asked == FI_SHARED_CONTEXT || at_most(what, asked, have);
 }
 
 bool key_fits(std::size_t size) {

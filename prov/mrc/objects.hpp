@@ -95,6 +95,8 @@ class Av : public Holdable {
   /// O(1) reverse look-up for FI_SOURCE / FI_DIRECTED_RECV; FI_ADDR_NOTAVAIL if the peer is not in the AV.
   virtual fi_addr_t find(const EndpointName&) const = 0;
   virtual bool is_ipv6() const = 0;
+  /// Highest bits of an fi_addr_t that name a receive context (fi_av_attr.rx_ctx_bits).
+  virtual int rx_ctx_bits() const { return 0; }
   /// Endpoints hear of removals, so that per-peer caches can be dropped.
   struct Listener {
     virtual ~Listener() = default;
@@ -134,6 +136,11 @@ class Domain : public Holdable {
 /// Made by the messaging side; called by Domain's fi_endpoint op. Takes no lock itself.
 int open_endpoint(Domain& domain, struct fid_domain* domain_fid, struct fi_info* info, struct fid_ep** ep,
                   void* context);
+
+/// The same for fi_scalable_ep, fi_srx_context and fi_stx_context.
+int open_scalable_endpoint(Domain& domain, struct fi_info* info, struct fid_ep** sep, void* context);
+int open_shared_rx(Domain& domain, struct fi_rx_attr* attr, struct fid_ep** srx, void* context);
+int open_shared_tx(Domain& domain, struct fi_tx_attr* attr, struct fid_stx** stx, void* context);
 
 /// From a fid to the object (defined by the object side; null/wrong-class fids are refused by the callers' checks).
 Cq* cq_of(struct fid* fid);

@@ -108,5 +108,14 @@ namespace mrc::prov {
 int open_endpoint(Domain&, fid_domain*, fi_info*, fid_ep**, void*) {
   return -FI_ENOSYS;
 }
+int open_scalable_endpoint(Domain&, fi_info*, fid_ep**, void*) {
+  return -FI_ENOSYS;
+}
+int open_shared_rx(Domain&, fi_rx_attr*, fid_ep**, void*) {
+  return -FI_ENOSYS;
+}
+int open_shared_tx(Domain&, fi_tx_attr*, fid_stx**, void*) {
+  return -FI_ENOSYS;
+}
 
 }  // namespace mrc::prov

@@ -74,8 +74,8 @@ TEST_CASE("what does not fit is ENODATA, never another code") {
       {"fabric name", [](fi_info& h) { h.fabric_attr->name = strdup("10.0.0.0/8"); }},
       {"provider version", [](fi_info& h) { h.fabric_attr->prov_version = kVersion + 1; }},
       {"protocol", [](fi_info& h) { h.ep_attr->protocol = FI_PROTO_XNET; }},
-      {"shared transmit context", [](fi_info& h) { h.ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT; }},
-      {"two receive contexts", [](fi_info& h) { h.ep_attr->rx_ctx_cnt = 2; }},
+      {"17 transmit contexts", [](fi_info& h) { h.ep_attr->tx_ctx_cnt = 17; }},
+      {"17 receive contexts", [](fi_info& h) { h.ep_attr->rx_ctx_cnt = 17; }},
       {"message size", [](fi_info& h) { h.ep_attr->max_msg_size = SIZE_MAX; }},
       {"unknown order", [](fi_info& h) { h.tx_attr->msg_order = 1ull << 50; }},
       {"WAW size", [](fi_info& h) { h.caps = FI_RMA, h.ep_attr->max_order_waw_size = kMaxMessage + 1; }},
@@ -102,6 +102,29 @@ TEST_CASE("what does not fit is ENODATA, never another code") {
     CHECK(code_for(change) == -FI_ENODATA);
   }
   CHECK(code_for([](fi_info& h) { h.domain_attr->mr_mode = FI_MR_LOCAL; }, FI_VERSION(1, 4)) == -FI_ENODATA);
+}
+
+TEST_CASE("contexts are echoed, shared or several") {
+  Info hints(fi_allocinfo());
+  auto info = get_info(hints.get());
+  REQUIRE(info != nullptr);
+  CHECK(info->ep_attr->tx_ctx_cnt == 1);
+  CHECK(info->ep_attr->rx_ctx_cnt == 1);
+  CHECK(info->domain_attr->max_ep_tx_ctx == 16);
+  CHECK(info->domain_attr->max_ep_stx_ctx > 1);
+  hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
+  hints->ep_attr->rx_ctx_cnt = 16;
+  hints->caps = FI_MSG | FI_NAMED_RX_CTX;
+  info = get_info(hints.get());
+  REQUIRE(info != nullptr);
+  CHECK(info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT);
+  CHECK(info->ep_attr->rx_ctx_cnt == 16);
+  CHECK((info->caps & FI_NAMED_RX_CTX) != 0);
+  CHECK((info->tx_attr->caps & FI_NAMED_RX_CTX) != 0);
+  hints->caps = FI_MSG;
+  info = get_info(hints.get());
+  REQUIRE(info != nullptr);
+  CHECK((info->caps & FI_NAMED_RX_CTX) == 0);
 }
 
 TEST_CASE("models are echoed") {

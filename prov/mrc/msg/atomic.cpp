@@ -112,7 +112,8 @@ Messenger::Outcome Messenger::on_atomic(Peer& p, const Record& r) {
   now.atomic = true;
   now.has_data = (r.flags & kFlagCqData) != 0;
   now.data = r.data;
-  if (now.has_data && !host_.room()) return Outcome::kStall;
+  now.rx_context = r.context;
+  if (now.has_data && !host_.remote_room(now.rx_context)) return Outcome::kStall;
 
   const AtomicKernel kernel = atomic_kernel(r.atomic.datatype, r.atomic.op, r.atomic.kind);
   const std::size_t size = atomic_size(r.atomic.datatype);

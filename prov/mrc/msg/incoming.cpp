@@ -208,7 +208,7 @@ bool Messenger::on_control(Peer& p, const Record& r) {
     case RecordType::kFin: {
       TxOp* op = op_of(p, r.op);
       if (op == nullptr) return true;
-      if (op->kind == OpKind::kSend) return false;
+      if (op->kind == OpKind::kSend && r.status == 0) return false;
       if (r.status != 0) {
         fail(*op, r.status < 4096 ? static_cast<int>(r.status) : int{FI_EOTHER});
       } else if (op->kind == OpKind::kWrite || op->kind == OpKind::kAtomic) {

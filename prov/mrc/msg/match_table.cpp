@@ -19,7 +19,7 @@ bool matches(const Receive& r, const Message& m) {
 
 }  // namespace
 
-MatchTable::MatchTable(const Limits& limits, Host& own, std::uint64_t seed, Report report)
+MatchTable::MatchTable(const Limits& limits, Listener& own, std::uint64_t seed, Report report)
     : limits_(limits),
       own_(own),
       report_(report),

@@ -22,7 +22,7 @@
 
 namespace mrc::prov::msg {
 
-class Host;
+class Listener;
 struct Done;
 
 struct Receive {
@@ -82,12 +82,12 @@ class MatchTable {
     std::uint32_t unexpected = 1u << 24;
     std::size_t min_multi_recv = 64;
   };
-  /// Who hears of a receive's completion: the table's own Host (an endpoint, or a scalable endpoint's receive context),
+  /// Who hears of a receive's completion: the table's own Listener (a receive context),
   /// or the Host of the Messenger that the message came to (shared receive contexts). Cancelled receives and peeks that
   /// find nothing are always told to the table's own.
   enum class Report : std::uint8_t { kOwn, kArrival };
 
-  MatchTable(const Limits&, Host& own, std::uint64_t seed, Report = Report::kOwn);
+  MatchTable(const Limits&, Listener& own, std::uint64_t seed, Report = Report::kOwn);
   ~MatchTable();
   MatchTable(const MatchTable&) = delete;
   MatchTable& operator=(const MatchTable&) = delete;
@@ -102,6 +102,8 @@ class MatchTable {
   int claim(const Receive&, bool discard);
   /// FI_ECANCELED completion of the earliest posted receive of this context; -FI_ENOENT if there is none.
   int cancel(void* context);
+  /// Forgets all posted receives, without a word. Those under way stay (Messenger::abandon).
+  void withdraw();
   std::uint32_t left() const { return receives_.available(); }
   void set_min_multi_recv(std::size_t n) { limits_.min_multi_recv = n; }
   std::size_t min_multi_recv() const { return limits_.min_multi_recv; }
@@ -125,7 +127,7 @@ class MatchTable {
   Unexpected* find(const Receive&);
   /// Takes it out of every list, also of the claimed ones; the entry is still to be given back.
   void remove(Unexpected&);
-  Host& host(Host& arrival) const { return report_ == Report::kOwn ? own_ : arrival; }
+  Listener& host(Listener& arrival) const { return report_ == Report::kOwn ? own_ : arrival; }
   /// Multi-receive buffers that could not take all messages that wait for them, for want of resources, go on.
   void feed();
   bool hungry() const { return !hungry_.empty(); }
@@ -155,7 +157,7 @@ class MatchTable {
   void fill(RxOp&, const Receive&);
 
   Limits limits_;
-  Host& own_;
+  Listener& own_;
   Report report_;
   std::uint64_t seed_;
   std::uint64_t clock_ = 0;  ///< counts posted receives and searches

@@ -16,7 +16,13 @@ std::uint64_t receive_flags(bool tagged, bool has_data) {
 }
 
 Messenger::Outcome Messenger::on_message(Peer& p, const Record& r, Chunk** owner) {
-  MatchTable& table = *tables_.front();
+  if (r.context >= tables_.size()) {  // a receive context that this endpoint does not have
+    ++statistics_.refused;
+    fin(p, r.op, FI_EADDRNOTAVAIL);
+    credit_message(p, p.epoch, r.type == RecordType::kRts ? 0 : r.length);
+    return Outcome::kTaken;
+  }
+  MatchTable& table = *tables_[r.context];
   Message now;  // on the stack: most messages meet a posted receive
   now.peer = &p;
   now.from = p.name;
@@ -141,7 +147,7 @@ int Messenger::deliver(RxOp& op, Unexpected& u, bool later) {
 
 void Messenger::complete_receive(RxOp& op, const Message& m, std::size_t placed, std::byte* where, int error) {
   MatchTable& table = *op.table;
-  Host& host = table.host(host_);
+  Listener& listener = table.host(host_);
   Done done;
   done.kind = OpKind::kRecv;
   done.peer = m.peer;
@@ -161,7 +167,7 @@ void Messenger::complete_receive(RxOp& op, const Message& m, std::size_t placed,
   RxOp* multi = op.multi ? &op : op.parent;
   if (multi == nullptr) {
     table.give(op);
-    host.done(done);
+    listener.done(done);
     return;
   }
   if (op.parent != nullptr) {
@@ -174,7 +180,7 @@ void Messenger::complete_receive(RxOp& op, const Message& m, std::size_t placed,
     done.completion.flags |= FI_MULTI_RECV;
     table.give(*multi);
   }
-  host.done(done);
+  listener.done(done);
 }
 
 /// Takes a multi-receive buffer off the list when too little is left of it.

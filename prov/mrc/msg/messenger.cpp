@@ -96,6 +96,21 @@ Messenger::~Messenger() {
   }
 }
 
+void Messenger::abandon(const MatchTable& table) {
+  for (auto& p : peers_) {
+    if (!p) continue;
+    for (auto it = p->handles.begin(); it != p->handles.end();) {
+      Handle& h = *it++;
+      if (h.use != Handle::Use::kReceive || h.receive->table != &table) continue;
+      RxOp& rx = *h.receive;
+      free_handle(&h);
+      if (RxOp* multi = rx.parent; multi != nullptr && --multi->children == 0 && multi->detached)
+        multi->table->give(*multi);
+      rx.table->give(rx);
+    }
+  }
+}
+
 std::size_t Messenger::attach(MatchTable& table) {
   tables_.push_back(&table);
   return tables_.size() - 1;
@@ -266,6 +281,7 @@ int Messenger::transmit(const Transmit& t) {
   op->refs = 0;
   op->context = t.context;
   op->owner = t.owner;
+  op->rx_context = t.rx_context;
   op->tag = t.tag;
   op->data = t.has_data ? t.data : 0;
   op->length = length;

@@ -39,19 +39,30 @@ struct Done {
   bool counts = true;  ///< counts in the endpoint's counters (a mere release of a multi-receive buffer does not)
   int error = 0;       ///< positive FI_E…
   std::size_t overflow = 0;
-  const Peer* peer = nullptr;  ///< who, where known
-  EndpointName from{};         ///< the peer's name when its message came
-  void* owner = nullptr;       ///< transmits: whose they are (Transmit::owner)
+  const Peer* peer = nullptr;    ///< who, where known
+  EndpointName from{};           ///< the peer's name when its message came
+  void* owner = nullptr;         ///< transmits: whose they are (Transmit::owner)
+  std::uint16_t rx_context = 0;  ///< remote RMA: the receive context that it was addressed to
   std::string_view why{};
 };
 
-/// The endpoint as the messenger sees it.
-class Host {
+/// Hears of finished receives: an endpoint, or one receive context.
+class Listener {
  public:
-  virtual ~Host() = default;
+  virtual ~Listener() = default;
   virtual void done(const Done&) = 0;
   /// Room for a completion that no posted operation has reserved.
   virtual bool room() const = 0;
+};
+
+/// The endpoint as the messenger sees it.
+class Host : public Listener {
+ public:
+  /// The same for what a peer's RMA tells receive context `context`.
+  virtual bool remote_room(std::uint32_t context) const {
+    (void)context;
+    return room();
+  }
   virtual int resolve(std::uint64_t key, std::uint64_t address, std::size_t length, std::uint64_t access,
                       RegionPiece* out, std::size_t* count, Region* region) = 0;
   virtual std::uint64_t mr_generation() const = 0;
@@ -82,7 +93,8 @@ struct Transmit {
   AtomicType atomic{};                  ///< atomics, with `pieces` as the operand; must be one that there is
   std::span<const engine::GatherPiece> compare{}, results{};
   void* context = nullptr;
-  void* owner = nullptr;  ///< comes back in Done: the transmit context
+  void* owner = nullptr;         ///< comes back in Done: the transmit context
+  std::uint16_t rx_context = 0;  ///< the peer's receive context
 };
 
 struct Statistics {
@@ -108,6 +120,8 @@ class Messenger {
   MatchTable& table(std::size_t index = 0) { return *tables_[index]; }
   /// Another receive context; returns its index. The table outlives the messenger.
   std::size_t attach(MatchTable&);
+  /// Ends receives of this table that are under way, without a word: their buffers are nobody's any more.
+  void abandon(const MatchTable&);
   // Those of the first table.
   int receive(const Receive& r) { return table().receive(r); }
   int peek(const Receive& r, bool claim, bool discard) { return table().peek(r, claim, discard); }

@@ -28,6 +28,7 @@ void close_piece(Mail& m) {
 Record record_of(const TxOp& op) {
   Record r;
   r.op = op.id();
+  r.context = op.rx_context;
   r.flags = static_cast<std::uint8_t>((op.tagged ? kFlagTagged : 0) | (op.has_data ? kFlagCqData : 0) |
                                       (op.want_ack ? kFlagAck : 0) | op.after);
   r.tag = op.tag;

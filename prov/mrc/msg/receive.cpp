@@ -134,6 +134,15 @@ int MatchTable::claim(const Receive& r, bool discard) {
   return status;
 }
 
+void MatchTable::withdraw() {
+  for (std::uint32_t i = 0; RxOp* op = receives_.at(i); ++i) {
+    if (!op->posted.is_linked()) continue;
+    unpost(*op);
+    op->detached = true;
+    if (op->children == 0) give(*op);
+  }
+}
+
 int MatchTable::cancel(void* context) {
   RxOp* found = nullptr;
   for (std::uint32_t i = 0; RxOp* op = receives_.at(i); ++i)

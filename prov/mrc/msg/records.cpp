@@ -57,7 +57,7 @@ class Reader {
   bool ok_ = true;
 };
 
-constexpr std::size_t kRecordHead = 8;  // type, flags, reserved, length of the value
+constexpr std::size_t kRecordHead = 8;  // type, flags, receive context, length of the value
 
 }  // namespace
 
@@ -111,7 +111,7 @@ std::size_t head_length(RecordType type, std::uint32_t segments) {
 std::size_t encode(const Record& record, std::byte* out) {
   const std::size_t head = head_length(record.type, record.segment_count);
   Writer w(out);
-  w.put(static_cast<std::uint8_t>(record.type)).put(record.flags).put(std::uint16_t{0});
+  w.put(static_cast<std::uint8_t>(record.type)).put(record.flags).put(record.context);
   w.put(static_cast<std::uint32_t>(head - kRecordHead + record.bytes.size()));
   switch (record.type) {
     case RecordType::kEager:
@@ -155,10 +155,10 @@ std::size_t encode(const Record& record, std::byte* out) {
 
 bool decode(std::span<const std::byte>& in, Record& out) {
   std::uint8_t type = 0, flags = 0;
-  std::uint16_t reserved = 0;
+  std::uint16_t context = 0;
   std::uint32_t length = 0;
   Reader head(in);
-  head.get(type).get(flags).get(reserved).get(length);
+  head.get(type).get(flags).get(context).get(length);
   if (!head.ok() || length > head.rest().size()) return false;
   const auto value = head.rest().first(length);
   in = head.rest().subspan(length);
@@ -166,6 +166,7 @@ bool decode(std::span<const std::byte>& in, Record& out) {
   out = Record{};
   out.type = static_cast<RecordType>(type);
   out.flags = flags;
+  out.context = context;
   Reader r(value);
   bool carries_bytes = false, carries_segments = false;
   std::uint8_t pad = 0;

@@ -65,6 +65,7 @@ struct Segment {
 struct Record {
   RecordType type = RecordType::kEager;
   std::uint8_t flags = 0;
+  std::uint16_t context = 0;   ///< receive context that it is for, ordered types only
   std::uint32_t sequence = 0;  ///< order within the pair, ordered types only
   std::uint32_t op = 0;        ///< id of the operation: the sender's own in requests, the receiver's in answers
   std::uint32_t handle = 0;

@@ -81,6 +81,7 @@ void Messenger::remote_done(const TargetOp& t, Peer& p) {
   done.peer = &p;
   done.from = p.name;
   done.signal = t.has_data;
+  done.rx_context = t.rx_context;
   done.completion.flags = (t.atomic ? FI_ATOMIC : FI_RMA) | (t.read ? FI_REMOTE_READ : FI_REMOTE_WRITE) |
                           (t.has_data ? FI_REMOTE_CQ_DATA : 0);
   done.completion.len = t.length;
@@ -92,7 +93,8 @@ Messenger::Outcome Messenger::on_write(Peer& p, const Record& r) {
   TargetOp t;  // on the stack: done before we return
   t.has_data = (r.flags & kFlagCqData) != 0;
   t.data = r.data;
-  if (t.has_data && !host_.room()) return Outcome::kStall;
+  t.rx_context = r.context;
+  if (t.has_data && !host_.remote_room(t.rx_context)) return Outcome::kStall;
   const int error = resolve(r, FI_REMOTE_WRITE, t);
   if (error == 0 && must_wait(p, r, &t)) return Outcome::kStall;
   if (error == 0) {
@@ -116,6 +118,7 @@ Messenger::Outcome Messenger::on_write_request(Peer& p, const Record& r) {
   t->op = r.op;
   t->has_data = (r.flags & kFlagCqData) != 0;
   t->data = r.data;
+  t->rx_context = r.context;
   t->error = resolve(r, FI_REMOTE_WRITE, *t);
   if (t->error == 0 && must_wait(p, r, t)) {
     targets_.give(t);
@@ -146,6 +149,7 @@ Messenger::Outcome Messenger::on_read_request(Peer& p, const Record& r) {
   if (r.handle == kNoHandle) {
     TargetOp t;
     t.read = true;
+    t.rx_context = r.context;
     int error = r.length > config_.inline_read ? FI_EINVAL : resolve(r, FI_REMOTE_READ, t);
     if (error == 0 && must_wait(p, r, &t)) return Outcome::kStall;
     if (error == 0) {
@@ -177,6 +181,7 @@ Messenger::Outcome Messenger::on_read_request(Peer& p, const Record& r) {
   t->epoch = p.epoch;
   t->op = r.op;
   t->read = true;
+  t->rx_context = r.context;
   t->remote_handle = r.handle;
   t->error = resolve(r, FI_REMOTE_READ, *t);
   if (t->error == 0 && must_wait(p, r, t)) {
@@ -221,7 +226,7 @@ void Messenger::advance(TargetOp& t) {
   }
   if (!t.read) {
     if (!t.complete) return;
-    if (t.has_data && !host_.room()) {
+    if (t.has_data && !host_.remote_room(t.rx_context)) {
       if (!t.pending.is_linked()) pending_targets_.push_back(t);
       return;
     }

@@ -70,7 +70,8 @@ struct TxOp {
   int error = 0;
   std::uint32_t refs = 0;  ///< transport writes that still read our buffers
   void* context = nullptr;
-  void* owner = nullptr;  ///< transmit context
+  void* owner = nullptr;         ///< transmit context
+  std::uint16_t rx_context = 0;  ///< the peer's receive context
   std::uint64_t tag = 0, data = 0, length = 0;
   std::array<engine::GatherPiece, kMaxIov> pieces{};
   engine::Gather gather{};
@@ -124,6 +125,7 @@ struct TargetOp {
   Peer* peer = nullptr;
   std::uint32_t epoch = 0;
   std::uint32_t op = 0;  ///< the peer's id
+  std::uint16_t rx_context = 0;
   bool read = false, has_data = false, dead = false, complete = false;
   bool atomic = false;     ///< carried out and reported; only its result is on its way
   Chunk* chunk = nullptr;  ///< the result of an atomic
