@@ -114,7 +114,7 @@ EndpointName EngineImpl::peer_name_locked(ConnId id) const {
 
 std::string EngineImpl::why_locked(ConnId id) const {
   const Link* link = links_.at(id);
-  return link != nullptr ? link->why : "no such connection";
+  return link != nullptr ? link->why.str() : "no such connection";
 }
 
 std::uint32_t EngineImpl::payload_mtu_locked(ConnId id) const {

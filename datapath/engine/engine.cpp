@@ -54,6 +54,7 @@ Result<std::shared_ptr<EngineImpl>> EngineImpl::create(EngineParts parts) {
     config.transport.cc_target_min = std::max(config.transport.cc_target_min, parts.attachment->queue_delay());
   }
   if (config.transport.job_key_set && config.transport.hmac == nullptr) config.transport.hmac = hmac_sha256;
+  config.limits.planes = static_cast<std::uint8_t>(parts.attachment->planes());
   const std::size_t length = transport::Core::memory_needed(config.transport, config.limits);
   void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {

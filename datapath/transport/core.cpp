@@ -26,15 +26,20 @@ void derive(Config& config) {
   if (config.tail_packets == 0) config.tail_packets = declared ? 8 : 2;
 }
 
-constexpr std::size_t kDefaultEvs = 154;  // 128 and backups, over 7 planes (the worst case)
-static_assert(sizeof(Connection) + kDefaultEvs * sizeof(path::Ev) + 1024 / 8 + 1024 / 32 * sizeof(TxSlot) <= 4096,
-              "a connection with nothing in flight has 4 KiB (design.md)");
-static_assert(sizeof(Connection) + kDefaultEvs * sizeof(path::Ev) + 4096 / 8 + 4096 / 32 * sizeof(TxSlot) <= 5120,
-              "… and 5 KiB with the largest window");
+/// What one connection has of all these tables, nothing in flight.
+constexpr std::size_t idle_bytes(std::size_t planes, std::size_t evs, std::size_t window) {
+  return sizeof(Connection) + planes * sizeof(TxPlane) + evs * sizeof(path::Ev) + window / 8 +
+         window / 32 * sizeof(TxSlot) + 4 * sizeof(QueuedEvent) + 20 /* DeadlineHeap */ + 8 /* hash, free list */;
+}
+// 128 EVs and their backups. Engine and provider need some 400 bytes more (test/prov/memory).
+static_assert(idle_bytes(4, 144, 1024) <= 3696, "a connection with nothing in flight has 4 KiB (design.md)");
+static_assert(idle_bytes(7, 154, 1024) <= 4096, "… without the upper layers where there are most EVs");
+static_assert(idle_bytes(7, 154, 4096) <= 5120, "… and 5 KiB with the largest window");
 
 /// What the arena must hold, derived once from configuration and limits.
 struct Sizes {
-  std::uint32_t window, endpoints, endpoint_buckets, connections, connection_buckets, evs, segments, suspects, events;
+  std::uint32_t window, endpoints, endpoint_buckets, connections, connection_buckets, planes, evs, segments, suspects,
+      events;
 
   Sizes(const Config& config, const Limits& limits) {
     window = std::clamp(std::bit_ceil(std::max(config.window, 1u)), 128u, 4096u);
@@ -42,9 +47,10 @@ struct Sizes {
     endpoint_buckets = std::bit_ceil(endpoints);
     connections = std::clamp(limits.connections, 1u, 1u << 20);
     connection_buckets = std::bit_ceil(connections);
+    planes = std::clamp<std::uint32_t>(limits.planes, 1, path::kMaxPlanes);
     evs = 0;
-    for (unsigned planes = 1; planes <= path::kMaxPlanes; ++planes) {
-      evs = std::max<std::uint32_t>(evs, path::EvSet::size_for(config.ev, planes));
+    for (unsigned p = 1; p <= planes; ++p) {
+      evs = std::max<std::uint32_t>(evs, path::EvSet::size_for(config.ev, p));
     }
     segments = std::clamp(limits.window_packets / 64, 2u, 0xffffu);
     suspects = segments * 16;
@@ -64,11 +70,13 @@ std::size_t Core::memory_needed(const Config& config, const Limits& limits) {
   return room<State>(1) + room<Endpoint>(n.endpoints) + room<std::uint32_t>(n.endpoint_buckets) +
          room<Connection>(n.connections) + room<std::uint32_t>(n.connection_buckets) +
          room<std::uint32_t>(n.connections) + room<path::Ev>(std::size_t{n.connections} * n.evs) +
+         room<TxPlane>(std::size_t{n.connections} * n.planes) +
          room<std::uint64_t>(std::size_t{n.connections} * (n.window / 64)) +
          room<TxSlot>(std::size_t{n.connections} * TxWindow::slots_for(n.window)) +
          Pool<Message>::bytes(limits.messages) + SegmentPool::bytes(n.segments) + Pool<Suspect>::bytes(n.suspects) +
-         Pool<Ordered>::bytes(limits.ordered) + room<Event>(n.events) + room<path::DenyRule>(path::kMaxDenyRules) +
-         room<Reply>(kReplies) + room<NackEntry>(kNacks) + DeadlineHeap::bytes(n.connections) + 256;
+         Pool<Ordered>::bytes(limits.ordered) + room<QueuedEvent>(n.events) +
+         room<path::DenyRule>(path::kMaxDenyRules) + room<Reply>(kReplies) + room<NackEntry>(kNacks) +
+         DeadlineHeap::bytes(n.connections) + 256;
 }
 
 Core::Core(const Config& config, const Limits& limits, std::span<std::byte> memory, std::uint64_t seed) {
@@ -83,6 +91,7 @@ Core::Core(const Config& config, const Limits& limits, std::span<std::byte> memo
   // would take that for a difference: there the caps alone clock a slow plane.
   s.config.balance.weights = config.balance.weights && config.link_bps != 0;
   s.limits.connections = n.connections;
+  s.limits.planes = static_cast<std::uint8_t>(n.planes);
   s.hash_key = s.random.next() | 1;
   s.index_bits = std::max(2u, static_cast<std::uint32_t>(std::bit_width(n.connections - 1)));
   s.endpoints = arena.make<Endpoint>(n.endpoints);
@@ -92,11 +101,13 @@ Core::Core(const Config& config, const Limits& limits, std::span<std::byte> memo
   s.free_connections = arena.make<std::uint32_t>(n.connections);
   s.evs_per_connection = n.evs;
   s.ev_storage = arena.make<path::Ev>(std::size_t{n.connections} * n.evs);
+  auto planes = arena.make<TxPlane>(std::size_t{n.connections} * n.planes);
   const std::size_t words = n.window / 64;
   auto rx_words = arena.make<std::uint64_t>(n.connections * words);
   const std::size_t slots = TxWindow::slots_for(n.window);
   auto tx_slots = arena.make<TxSlot>(n.connections * slots);
   for (std::uint32_t i = 0; i < n.connections; ++i) {
+    s.connections[i].planes = planes.subspan(std::size_t{i} * n.planes, n.planes);
     s.connections[i].rx = RxWindow(rx_words.subspan(i * words, words));
     s.connections[i].tx = TxWindow(tx_slots.subspan(i * slots, slots));
     s.free_connections[i] = n.connections - 1 - i;
@@ -106,7 +117,7 @@ Core::Core(const Config& config, const Limits& limits, std::span<std::byte> memo
   s.segments = SegmentPool::carve(arena, n.segments);
   s.suspects = Pool<Suspect>::carve(arena, n.suspects);
   s.ordered = Pool<Ordered>::carve(arena, limits.ordered);
-  s.events = Ring<Event>(arena.make<Event>(n.events));
+  s.events = Ring<QueuedEvent>(arena.make<QueuedEvent>(n.events));
   s.deny_storage = arena.make<path::DenyRule>(path::kMaxDenyRules);
   s.replies = Ring<Reply>(arena.make<Reply>(kReplies));
   s.nacks = Ring<NackEntry>(arena.make<NackEntry>(kNacks));
@@ -327,7 +338,7 @@ std::size_t Core::poll_events(std::span<Event> out) {
   State& s = *state_;
   std::size_t n = 0;
   for (; n < out.size() && !s.events.empty(); ++n) {
-    out[n] = s.events.front();
+    out[n] = s.events.front().event();
     s.events.pop();
     if (out[n].kind == EventKind::kWriteDone) {
       --s.write_events;

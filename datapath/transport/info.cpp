@@ -87,10 +87,10 @@ ConnectionInfo Core::info(ConnId id) const {
     ConnectionPlaneInfo& plane = out.plane[p];
     plane.up = (s.links_up >> p & 1) != 0;
     plane.tx_packets = c.planes[p].order;
-    plane.retransmitted = c.tallies[p].retransmitted;
-    plane.lost = c.tallies[p].lost;
-    plane.marked = c.tallies[p].marked;
-    plane.trimmed = c.tallies[p].trimmed;
+    plane.retransmitted = c.planes[p].tally.retransmitted;
+    plane.lost = c.planes[p].tally.lost;
+    plane.marked = c.planes[p].tally.marked;
+    plane.trimmed = c.planes[p].tally.trimmed;
     plane.weight = static_cast<std::uint16_t>(c.balance.weight(p) * 1000u / path::PlaneBalance::kOne);
     plane.in_use = (c.balance.in_use() >> p & 1) != 0;
     plane.inflight_bytes = c.balance.inflight(p);

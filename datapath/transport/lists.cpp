@@ -11,7 +11,7 @@ void Core::State::push_event(ConnId id, EventKind kind, Status status) {
   const auto bit = static_cast<std::uint8_t>(1u << static_cast<unsigned>(kind));
   if (c.pending_events & bit) return;  // not polled yet: said once is enough, and bounds the queue
   c.pending_events |= bit;
-  [[maybe_unused]] const bool queued = events.push({kind, status, c.ep, id});
+  [[maybe_unused]] const bool queued = events.push(QueuedEvent({kind, status, c.ep, id}));
   assert(queued);
 }
 
@@ -19,11 +19,12 @@ void Core::State::push_done(ConnId id, std::uint32_t message, Status status) {
   Connection& c = connections[id];
   Message& m = messages[message];
   if (m.request.has_imm && m.sent != 0) --c.imms;
-  [[maybe_unused]] const bool queued = events.push({EventKind::kWriteDone, status, c.ep, id, m.request.cookie});
+  [[maybe_unused]] const bool queued =
+      events.push(QueuedEvent({EventKind::kWriteDone, status, c.ep, id, m.request.cookie}));
   assert(queued);
   ++write_events;
   if (planted(Bug::kCompletionTwice) && m.packets > 8 &&
-      events.push({EventKind::kWriteDone, status, c.ep, id, m.request.cookie}))
+      events.push(QueuedEvent({EventKind::kWriteDone, status, c.ep, id, m.request.cookie})))
     ++write_events;
   (m.previous != kNone ? messages[m.previous].next : c.first_message) = m.next;
   (m.next != kNone ? messages[m.next].previous : c.last_message) = m.previous;

@@ -217,7 +217,7 @@ void Core::State::take_effect(ConnId id, const Ordered& item) {
     if (r.used && r.msn == item.msn && static_cast<std::uint32_t>(item.seq) - r.seq + 0x8000u < 0x10000u) return;
   }
   [[maybe_unused]] const bool queued =
-      events.push({EventKind::kImmediate, Status::kOk, c.ep, id, 0, item.imm, item.length, item.msn});
+      events.push(QueuedEvent({EventKind::kImmediate, Status::kOk, c.ep, id, 0, item.imm, item.length, item.msn}));
   assert(queued);
   ++imm_events;
   ++counters.rx_immediate;

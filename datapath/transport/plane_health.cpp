@@ -66,7 +66,7 @@ void Core::State::excuse_plane(Connection& c, unsigned plane) {
 void Core::State::drop_plane(ConnId id, unsigned plane) {
   Connection& c = connections[id];
   while (c.planes[plane].head != kNone) {
-    ++c.tallies[plane].lost;
+    ++c.planes[plane].tally.lost;
     lose(id, c.planes[plane].head);
   }
   excuse_plane(c, plane);

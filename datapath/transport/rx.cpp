@@ -36,7 +36,7 @@ void Core::State::receive(const RxPacket& packet, Tick now) {
     ++counters.rx_malformed[static_cast<std::size_t>(error)];
     return;
   }
-  const unsigned plane = packet.plane % path::kMaxPlanes;
+  const unsigned plane = packet.plane % limits.planes;
   ++counters.rx_plane[plane];
   counters.rx_plane_bytes[plane] += p.payload.size();
   if (p.bth.dest_qpn == wire::kEndpointQpn) return p.trimmed ? void() : on_endpoint_packet(p, packet, now);

@@ -49,8 +49,7 @@ void Core::State::new_instance(ConnId id) {
   c.reordering = Duration{};
   c.clean_acks = 0;
   c.silence_budget = kNone;
-  c.planes = {};
-  c.tallies = {};
+  std::fill(c.planes.begin(), c.planes.end(), TxPlane{});
   c.probes = {};
   c.mtu_next = kNever;
   c.mtu_step = c.mtu_tries = c.mtu_retries = 0;
@@ -84,7 +83,7 @@ Status Core::State::find_route(ConnId id) {
   if (c.route_known) return Status::kOk;
   const Status status = endpoints[c.ep].upper->route(c.remote, c.route);
   if (status != Status::kOk) return status;
-  c.route.planes = static_cast<std::uint8_t>(std::clamp<unsigned>(c.route.planes, 1, path::kMaxPlanes));
+  c.route.planes = static_cast<std::uint8_t>(std::clamp<std::size_t>(c.route.planes, 1, c.planes.size()));
   c.evs = path::EvSet(c.route, config.wire.ev_split, config.ev, storage_of(id), random);
   if (!apply_denylist(c)) return Status::kNoRoute;
   c.route_known = true;

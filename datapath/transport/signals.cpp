@@ -47,7 +47,7 @@ void Core::State::signal_sent(Connection& c, std::uint32_t bytes, Tick now) {
 void Core::State::signal_ack(Connection& c, const TxRecord& record, std::uint32_t bytes, Duration rtt, bool marked,
                              Tick now) {
   if (marked) {
-    ++c.tallies[record.plane].marked;
+    ++c.planes[record.plane].tally.marked;
     c.balance.on_marked(record.plane);
   }
   if (c.balance.in_trouble(record.plane)) {
@@ -60,21 +60,21 @@ void Core::State::signal_ack(Connection& c, const TxRecord& record, std::uint32_
 
 /// A packet that was SACKed before had been ECN-marked.
 void Core::State::signal_ecn(Connection& c, unsigned plane, Tick now) {
-  ++c.tallies[plane].marked;
+  ++c.planes[plane].tally.marked;
   c.balance.on_marked(plane);
   if (c.balance.in_trouble(plane)) return;
   c.cc.on_ecn(c.mtu, at(c, now));
 }
 
 void Core::State::signal_trim(Connection& c, unsigned plane, std::uint32_t bytes, bool last_hop, Tick now) {
-  ++c.tallies[plane].trimmed;
+  ++c.planes[plane].tally.trimmed;
   c.balance.on_marked(plane);
   if (c.balance.in_trouble(plane)) return;
   c.cc.on_nack(bytes, last_hop, at(c, now));
 }
 
 void Core::State::signal_loss(Connection& c, unsigned plane, std::uint32_t bytes, Tick now) {
-  ++c.tallies[plane].lost;
+  ++c.planes[plane].tally.lost;
   if (c.balance.in_trouble(plane)) return;
   c.cc.on_loss(bytes, at(c, now));
 }

@@ -95,6 +95,7 @@ void Core::State::free_connection(ConnId id) {
   blank.remote = c.remote;
   blank.ep = c.ep;
   blank.pending_events = c.pending_events;
+  blank.planes = c.planes;
   blank.tx = c.tx;
   blank.rx = c.rx;
   blank.touched = c.touched;

@@ -123,7 +123,7 @@ void Core::State::emit_data(ConnId id, std::uint64_t seq, const path::EvSet::Pic
   record.ev = pick.index;
   record.plane = pick.plane;
   record.order = ++c.planes[pick.plane].order;
-  if (again) ++c.tallies[pick.plane].retransmitted;
+  if (again) ++c.planes[pick.plane].tally.retransmitted;
   link(c, c.tx.number(seq), record);
   signal_sent(c, record_bytes(record), now);
   c.last_sent = c.last_activity = now;

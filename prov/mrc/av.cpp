@@ -69,7 +69,7 @@ int AvObject::insert_locked(const void* raw, bool fresh, fi_addr_t& out) {
   if (free_.empty()) {
     index = static_cast<std::uint32_t>(entries_.size());
     entries_.emplace_back();
-    free_.reserve(entries_.size());  // so that removing never allocates
+    free_.reserve(entries_.capacity());  // so that removing never allocates
   } else {
     index = free_.back();
     free_.pop_back();

@@ -196,19 +196,19 @@ int EndpointCore::set_name(const void* address, std::size_t length) {
 }
 
 void EndpointCore::on_av_remove(fi_addr_t address) {
-  if (address < cache_.size()) cache_[address] = {};
+  if (address < cache_.size()) cache_[address] = transport::kNoId;
 }
 
 msg::Peer* EndpointCore::peer(fi_addr_t address, int* error) {
-  if (address < cache_.size()) {
-    const Cached& cached = cache_[address];
-    // A connection that was forgotten may have come back as another peer's.
-    if (cached.peer != nullptr && cached.peer->name == cached.name) return cached.peer;
-  }
   const auto name = av_->name(address);
   if (!name) {
     *error = -FI_EINVAL;
     return nullptr;
+  }
+  if (address < cache_.size() && cache_[address] != transport::kNoId) {
+    msg::Peer* known = messenger_->at(cache_[address]);
+    // A connection that was forgotten may have come back as another peer's.
+    if (known->name == *name) return known;
   }
   msg::Peer* found = messenger_->peer(*name);
   if (found == nullptr) {
@@ -216,8 +216,8 @@ msg::Peer* EndpointCore::peer(fi_addr_t address, int* error) {
     *error = -FI_ENOMEM;
     return nullptr;
   }
-  if (address >= cache_.size()) cache_.resize(address + 1);
-  cache_[address] = {found, *name};
+  if (address >= cache_.size()) cache_.resize(address + 1, transport::kNoId);
+  cache_[address] = found->conn;
   return found;
 }
 

@@ -91,11 +91,6 @@ class EndpointCore final : public engine::Client, public msg::Host, public msg::
     std::vector<std::byte> source;
     bool ipv6 = false;
   };
-  struct Cached {
-    msg::Peer* peer = nullptr;
-    EndpointName name{};
-  };
-
   /// The peer behind an address; null and a negative FI_E… in `error` if there is none.
   msg::Peer* peer(fi_addr_t address, int* error);
   void report(const msg::Done& done);
@@ -116,7 +111,7 @@ class EndpointCore final : public engine::Client, public msg::Host, public msg::
   transport::EpId id_ = transport::kNoId;
   EndpointName name_{};
   std::unique_ptr<msg::Messenger> messenger_;
-  std::vector<Cached> cache_;  ///< by fi_addr_t
+  std::vector<transport::ConnId> cache_;  ///< by fi_addr_t
   const msg::Peer* reported_ = nullptr;
   std::uint32_t reported_epoch_ = 0;
 };

@@ -169,6 +169,7 @@ class Pair {
     std::uint64_t seed = 1;
     engine::EngineConfig config{};
     std::byte right_key{7};  ///< the right side's job key, where the configuration sets one
+    std::function<std::unique_ptr<port::Port>(std::unique_ptr<port::Port>)> wrap{};  ///< each port, before use
   };
   explicit Pair(const Options& options) : random(options.seed) {
     std::vector<std::unique_ptr<port::Port>> left_ports, right_ports;
@@ -181,8 +182,8 @@ class Pair {
                                           random);
       left_port.push_back(l.get());
       right_port.push_back(r.get());
-      left_ports.push_back(std::move(l));
-      right_ports.push_back(std::move(r));
+      left_ports.push_back(options.wrap ? options.wrap(std::move(l)) : std::move(l));
+      right_ports.push_back(options.wrap ? options.wrap(std::move(r)) : std::move(r));
     }
     left = make(kLeft, std::move(left_ports), options, 1);
     right = make(kRight, std::move(right_ports), options, 2);

@@ -6,7 +6,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <deque>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,14 +16,28 @@
 
 namespace mrc::engine {
 
+/// A sentence that most never have: a pointer where there is none.
+class Words {
+ public:
+  Words& operator=(std::string text) {
+    text_ = std::make_unique<std::string>(std::move(text));
+    return *this;
+  }
+  std::string str() const { return text_ ? *text_ : std::string(); }
+
+ private:
+  std::unique_ptr<std::string> text_;
+};
+
 struct Link {
   transport::EpId ep = transport::kNoId;
   EndpointName peer{};
   transport::ConnId core = transport::kNoId;
+  transport::ConnId next = transport::kNoId;              ///< another of the same hash (LinkTable's)
   bool recheck = false;                                   ///< it failed: look the peer up again before the next write
-  Tick waiting_since{};                                   ///< when a look-up first had no answer; 0 = not waiting
   transport::Status why_status = transport::Status::kOk;  ///< what `why` explains
-  std::string why;                                        ///< the last failure in words
+  Tick waiting_since{};                                   ///< when a look-up first had no answer; 0 = not waiting
+  Words why;                                              ///< the last failure
 };
 
 class LinkTable {
@@ -49,15 +64,14 @@ class LinkTable {
   void drop(transport::EpId ep);
 
  private:
-  using Key = std::pair<transport::EpId, std::uint64_t>;
-  static Key key(transport::EpId ep, const EndpointName& peer) {
-    return {ep, static_cast<std::uint64_t>(peer.ipv4) << 16 | peer.port};
-  }
+  transport::ConnId& bucket(transport::EpId ep, const EndpointName& peer);
+  void grow();
+
   std::uint32_t limit_;
-  std::vector<Link> links_;
+  std::deque<Link> links_;
   std::vector<transport::ConnId> free_;
   std::vector<transport::ConnId> by_core_;
-  std::map<Key, transport::ConnId> by_name_;
+  std::vector<transport::ConnId> buckets_ = std::vector<transport::ConnId>(16, transport::kNoId);  ///< 2^n
 };
 
 }  // namespace mrc::engine

@@ -26,10 +26,10 @@ enum class EvState : std::uint8_t { kGood, kSkip, kAssumedBad, kDenied };
 /// Numbers that nobody has published; to be swept (mrc-protocol §2 "[?]").
 struct EvParams {
   std::uint16_t per_connection = 128;  ///< rounded up to a multiple of the planes; with backups at most kMaxSize
-  std::uint8_t backup_divisor = 8;     ///< backups of a plane: its EVs divided by this, rounded up; 0 = none
   std::uint16_t min_active = 8;        ///< floor of usable EVs, shared out to the planes (see EvSet::next)
+  std::uint8_t backup_divisor = 8;     ///< backups of a plane: its EVs divided by this, rounded up; 0 = none
+  std::uint8_t probes_to_restore = 2;  ///< answers in a row; doubles with each relapse, 64 at most
   Duration probe_interval = milliseconds(20);  ///< between probes of one ASSUMED_BAD path, jittered by a quarter
-  std::uint8_t probes_to_restore = 2;          ///< answers in a row; doubles with each relapse, 64 at most
   Duration relapse_memory = seconds(1);        ///< a relapse is forgotten after so long
   Duration group_window = milliseconds(2);     ///< two EVs of one uplink blamed within this: the uplink is to blame
 };
@@ -167,6 +167,7 @@ class EvSet {
   std::uint16_t bad_groups_ = 0;
   std::uint16_t conscript_cursor_ = 0;
   std::uint32_t probe_group_ = 0;  ///< whose turn it was
+  std::uint32_t replaced_ = 0;
   std::uint8_t planes_ = 1;
   std::uint8_t bits_left_ = 0;  ///< 3-bit draws left in bits_
   std::uint8_t paths_ = 1;
@@ -178,7 +179,6 @@ class EvSet {
   Tick forget_at_{};
   Tick blamed_at_{};                                                                     ///< of blamed_
   std::array<std::uint16_t, 4> blamed_{UINT16_MAX, UINT16_MAX, UINT16_MAX, UINT16_MAX};  ///< the latest, newest first
-  std::uint32_t replaced_ = 0;
 };
 
 }  // namespace mrc::path

@@ -69,6 +69,11 @@ struct IndexQueue {
   bool empty() const { return head == kNone; }
 };
 
+/// What happened to the data packets of one plane, for Core::info(). Counters that wrap.
+struct PlaneTally {
+  std::uint32_t retransmitted = 0, lost = 0, marked = 0, trimmed = 0;
+};
+
 /// What the sender knows about one plane.
 struct TxPlane {
   std::uint32_t head = kNone, tail = kNone;  ///< records in flight, in order of transmission
@@ -80,11 +85,7 @@ struct TxPlane {
   std::uint32_t control_ev = 0;  ///< EV of SACKs and other control packets: the last heard there, else renewed each RTT
   bool any_sacked = false;
   std::uint8_t mtu_step = 0;  ///< MTU probe: 1 + index of the largest size confirmed, 0 = none yet
-};
-
-/// What happened to the data packets of one plane, for Core::info(). Counters that wrap.
-struct PlaneTally {
-  std::uint32_t retransmitted = 0, lost = 0, marked = 0, trimmed = 0;
+  PlaneTally tally{};
 };
 
 inline constexpr std::uint8_t kBaseProbe = 0xff;
@@ -167,6 +168,7 @@ struct Connection {
   bool touched = false;  ///< on the list of connections to look at after a burst
   bool in_control = false, in_data = false, in_starved = false;
   std::uint16_t control = 0;  ///< ControlFlag
+  std::uint16_t probe_id = 0;
   std::uint32_t qpn = 0, peer_qpn = 0;
   std::uint32_t instance = 0, peer_instance = 0;  ///< 24 bits, ordered within one incarnation (BTH.psn of INIT)
   std::uint64_t peer_incarnation = 0, former_incarnation = 0;
@@ -195,13 +197,11 @@ struct Connection {
   std::uint8_t probe_next = 0;   ///< ring position in `probes`
   std::uint8_t next_control_plane = 0;
   std::uint8_t denied_planes = 0;  ///< bit p: the denylist leaves no EV of plane p
-  std::uint16_t probe_id = 0;
   Tick mtu_next = kNever;
   std::array<PathProbe, 8> probes{};
 
   // --- sending
   std::array<std::byte, 88> headers{};  ///< of data packets: [outer,] inner, UDP
-  std::uint8_t template_length = 0;
   TxWindow tx{};
   IndexQueue queue{}, urgent{};  ///< messages with packets not yet sent
   IndexQueue ordered{};          ///< WriteImms and semantic writes sent, by number: they end in this order
@@ -216,19 +216,19 @@ struct Connection {
   std::uint8_t naks_seen = 0;   ///< … of which all these NAKs have come …
   std::uint8_t naks_ahead = 0;  ///< … and these after them (bit i: naks_seen + 1 + i)
   std::uint8_t ask_tries = 0;
-  Tick ask_at = kNever;          ///< when to ask for a semantic ACK or NAK that is overdue
-  Tick hold_until = kNever;      ///< nothing is sent again before: the peer had no room
-  std::uint8_t tail_credit = 0;  ///< packets that may be sent again though the congestion window is full
-  bool asked = false;            ///< the last packet sent asks for a SACK
+  Tick ask_at = kNever;              ///< when to ask for a semantic ACK or NAK that is overdue
+  Tick hold_until = kNever;          ///< nothing is sent again before: the peer had no room
+  std::uint8_t tail_credit = 0;      ///< packets that may be sent again though the congestion window is full
+  bool asked = false;                ///< the last packet sent asks for a SACK
+  std::uint8_t template_length = 0;  ///< of `headers`
+  std::uint8_t base_probes = 0;      ///< sent so far, saturating
   std::uint64_t inflight_bytes = 0;
   std::uint32_t inflight_packets = 0;   ///< linked records: sent, neither SACKed nor declared lost
   std::uint32_t since_ack_request = 0;  ///< bytes
   std::uint32_t suspects = 0;
+  std::uint32_t cc_planes = 0;  ///< planes that the controller counts on
   Cc cc{};
-  std::uint32_t cc_planes = 0;      ///< planes that the controller counts on
-  Tick base_probe_next{};           ///< when to measure the base round trip again
-  std::uint8_t base_probes = 0;     ///< sent so far, saturating
-  std::uint32_t peer_received = 0;  ///< CC_STATE.rcvd_bytes last seen
+  Tick base_probe_next{};  ///< when to measure the base round trip again
   Rtt rtt{};
   Tick high_sent{};  ///< latest send time of anything that was SACKed
   bool any_sacked = false;
@@ -236,31 +236,31 @@ struct Connection {
   std::uint8_t backoff = 0;
   std::uint8_t tail_probes = 0;
   std::uint16_t gap = 0;  ///< packets of one plane until a gap is retransmitted, adaptive
+  std::uint16_t tail_probe_id = 0;
   Duration reordering{};  ///< extra patience, grows with each spurious retransmission
   std::uint32_t clean_acks = 0;
   std::uint32_t silence_budget = kNone;  ///< packets that may go out before anything is heard, after a time-out
   Tick last_sent{}, last_progress{}, last_activity{};
   Tick tail_probe_sent = kNever;
-  std::uint16_t tail_probe_id = 0;
   std::int64_t silent_since = 0;  ///< active time (State::active) since when nothing was heard
-  std::array<TxPlane, path::kMaxPlanes> planes{};
-  std::array<PlaneTally, path::kMaxPlanes> tallies{};
+  std::span<TxPlane> planes{};    ///< Limits::planes of them
   IndexQueue blamed{};
   std::uint32_t blamed_count = 0;
+  std::uint32_t peer_received = 0;        ///< CC_STATE.rcvd_bytes last seen
   std::uint64_t echo_match = UINT64_MAX;  ///< while a SACK is looked at: whose latest transmission it echoes
   Duration sack_rtt{};
   Tick evidence{};              ///< … and when the latest packet was sent that it says arrived
   std::uint64_t named_seq = 0;  ///< the packet last named, and when it was sent: several reports name it
-  std::uint32_t named_ev = 0;
   Tick named_sent{};
-  bool echo_marked = false;  ///< … which was ECN-marked
-  bool named_only = false;   ///< … and that packet lies beyond what the SACK reports in full
+  std::uint32_t named_ev = 0;
+  bool echo_marked = false;  ///< that packet was ECN-marked
+  bool named_only = false;   ///< … and lies beyond what the SACK reports in full
 
   // --- receiving
   RxWindow rx{};
-  std::uint32_t unsacked_bytes = 0;
   Tick sack_at = kNever;
   std::uint64_t echo_seq = 0;  ///< the packet that the next SACK answers
+  std::uint32_t unsacked_bytes = 0;
   std::uint32_t echo_ev = 0;
   std::uint16_t echo_timestamp = 0;
   bool echo_timestamp_valid = false;

@@ -63,9 +63,10 @@ struct Config {
   std::uint16_t loopback_answers = 256;
   std::uint32_t window = 1024;     ///< send window and advertised MPR, packets (power of two, 128..4096)
   std::uint64_t window_bytes = 0;  ///< limit of the congestion window, 0 = window × payload MTU
-  std::uint64_t link_bps = 0;      ///< rate of one plane's port, bits per second; 0 = not declared (FI_MRC_LINK_RATE, or what the ports declare)
-  CcKind cc = CcKind::kAuto;       ///< FI_MRC_CC
-  bool trimming = true;            ///< the fabric trims packets where it is congested
+  std::uint64_t link_bps =
+      0;  ///< rate of one plane's port, bits per second; 0 = not declared (FI_MRC_LINK_RATE, or what the ports declare)
+  CcKind cc = CcKind::kAuto;                 ///< FI_MRC_CC
+  bool trimming = true;                      ///< the fabric trims packets where it is congested
   Duration cc_target_min = microseconds(5);  ///< floor of the target queueing delay (FI_MRC_CC_TARGET_MIN)
   bool ecn_balancing = true;                 ///< an ECN echo moves packets to other EVs; off for comparisons only
   /// Time-out: srtt + 4 variations, within these. The same for the first retry_linear tries in a row, then doubled each
@@ -110,6 +111,7 @@ struct Limits {
   /// WriteImms and semantic writes that arrived ahead of something missing, of all connections (then NACK NO_RESOURCE);
   /// and as many kImmediate events.
   std::uint32_t ordered = 1024;
+  std::uint8_t planes = path::kMaxPlanes;  ///< most planes that a route or a packet has
 };
 
 /// What the upper layer asks to be written. `source` stays the upper layer's: the core hands it back with each packet

@@ -113,6 +113,29 @@ class Ring {
   std::size_t head_ = 0, count_ = 0;
 };
 
+/// An Event as it waits: every connection has room for four of them.
+struct QueuedEvent {
+  EventKind kind{};
+  Status status{};
+  std::uint16_t msn = 0;
+  EpId ep = kNoId;
+  ConnId conn = kNoId;
+  std::array<std::uint32_t, 2> data{};  ///< kWriteDone: the cookie; kImmediate: ImmDt and length
+
+  QueuedEvent() = default;
+  explicit QueuedEvent(const Event& e) : kind(e.kind), status(e.status), msn(e.msn), ep(e.ep), conn(e.conn) {
+    if (kind == EventKind::kImmediate)
+      data = {e.imm, e.length};
+    else
+      data = {static_cast<std::uint32_t>(e.cookie), static_cast<std::uint32_t>(e.cookie >> 32)};
+  }
+  Event event() const {
+    if (kind == EventKind::kImmediate) return {kind, status, ep, conn, 0, data[0], data[1], msn};
+    return {kind, status, ep, conn, std::uint64_t{data[1]} << 32 | data[0], 0, 0, msn};
+  }
+};
+static_assert(sizeof(QueuedEvent) == 20);
+
 struct Core::State {
   enum class Sent : std::uint8_t { kPacket, kNothing, kNoRoom };
 
@@ -144,7 +167,7 @@ struct Core::State {
   SegmentPool segments;
   Pool<Suspect> suspects;
   Pool<Ordered> ordered;
-  Ring<Event> events;
+  Ring<QueuedEvent> events;
   std::uint32_t imm_events = 0;    ///< kImmediate events in the queue
   std::uint32_t imms_waiting = 0;  ///< WriteImms in `ordered`
   std::uint32_t write_events = 0;  ///< kWriteDone events in the queue: they hold their share of limits.messages

@@ -125,7 +125,13 @@ bool Messenger::on_ordered(Peer& p, const Record& r, std::span<const std::byte> 
 
 bool Messenger::hold(Peer& p, std::uint32_t sequence, std::span<const std::byte> raw, Chunk** owner) {
   if (!p.ring) {
-    p.ring = std::make_unique<std::array<Chunk*, kOrderWindow>>();
+    if (rings_.empty()) {
+      p.ring = std::make_unique<Ring>();
+      rings_.reserve(rings_.capacity() + 1);  // so that giving it back never allocates
+    } else {
+      p.ring = std::move(rings_.back());
+      rings_.pop_back();
+    }
     p.ring->fill(nullptr);
   }
   Chunk*& slot = (*p.ring)[sequence % kOrderWindow];
@@ -139,7 +145,15 @@ bool Messenger::hold(Peer& p, std::uint32_t sequence, std::span<const std::byte>
     std::memcpy(slot->data, raw.data(), raw.size());
   }
   slot->length = static_cast<std::uint32_t>(raw.size());
+  ++p.held;
   return true;
+}
+
+void Messenger::give_ring(Peer& p) {
+  for (auto& chunk : *p.ring)
+    if (chunk != nullptr) chunks_.give(std::exchange(chunk, nullptr));
+  p.held = 0;
+  rings_.push_back(std::move(p.ring));
 }
 
 void Messenger::drain(Peer& p) {
@@ -161,6 +175,7 @@ void Messenger::drain(Peer& p) {
     if (chunk != nullptr) chunks_.give(chunk);
     ++p.rx_next;
     moved_ = true;
+    if (--p.held == 0) give_ring(p);
   }
 }
 

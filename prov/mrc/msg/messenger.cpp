@@ -180,9 +180,7 @@ void Messenger::reset(Peer& p, int error, std::string_view) {
     t.dead = true;
     if (t.refs == 0) finish_target(t);
   }
-  if (p.ring)
-    for (auto& chunk : *p.ring)
-      if (chunk != nullptr) chunks_.give(std::exchange(chunk, nullptr));
+  if (p.ring) give_ring(p);
   for (auto it = p.assemblies.begin(); it != p.assemblies.end();) {
     Assembly& a = *it++;
     if (a.pass == pass_) continue;  // may belong to the new life: the transport's event comes after its packets

@@ -112,6 +112,8 @@ class Messenger {
 
   /// The peer of that name; null if the transport has no room for another connection.
   Peer* peer(const EndpointName&);
+  /// One that peer() gave (Peer::conn).
+  Peer* at(transport::ConnId conn) { return peers_[conn].get(); }
 
   /// 0, -FI_EAGAIN, -FI_EMSGSIZE (inject), -FI_EINVAL.
   int transmit(const Transmit&);
@@ -182,6 +184,7 @@ class Messenger {
   bool check_session(Peer&, const MailHead&);
   bool on_ordered(Peer&, const Record&, std::span<const std::byte> raw, Chunk** owner);
   bool hold(Peer&, std::uint32_t sequence, std::span<const std::byte> raw, Chunk** owner);
+  void give_ring(Peer&);
   void drain(Peer&);
   Outcome act(Peer&, const Record&, Chunk** owner);
   bool on_control(Peer&, const Record&);
@@ -233,6 +236,7 @@ class Messenger {
   SlabPool<Mail> mails_;
   SlabPool<AtomicOp> atomics_{65536};
   ChunkPool chunks_;
+  std::vector<std::unique_ptr<Ring>> rings_;  ///< not in use
   std::unique_ptr<std::byte[]> bounce_;
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by ConnId
   List<Peer, &Peer::dirty> dirty_;

@@ -230,6 +230,9 @@ struct Mail {
   std::array<std::byte, kBuffer> buffer;
 };
 
+/// Records that came ahead of their turn, by sequence.
+using Ring = std::array<Chunk*, kOrderWindow>;
+
 /// Everything about one remote endpoint.
 struct Peer {
   transport::ConnId conn = transport::kNoId;
@@ -252,7 +255,8 @@ struct Peer {
   std::uint32_t done_messages = 0, done_requests = 0, told_messages = 0, told_requests = 0;
   std::uint64_t done_bytes = 0, told_bytes = 0;
   std::uint32_t assembly_count = 0;
-  std::unique_ptr<std::array<Chunk*, kOrderWindow>> ring;  ///< made when the first record overtakes another
+  std::uint32_t held = 0;      ///< records in the ring
+  std::unique_ptr<Ring> ring;  ///< only while records wait for one that they overtook
   List<Assembly, &Assembly::link> assemblies;
   List<Handle, &Handle::all> handles;
   List<TargetOp, &TargetOp::all> targets;
