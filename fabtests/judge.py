@@ -8,15 +8,17 @@ LIST has one test line each: `pass LINE`, or `notrun LINE   # why`. Red are a fa
 reason being in the list, and a line of the list that the runner never came to. Exit status: 0 green, 1 red.
 """
 import argparse
+import queue
 import re
 import sys
+import threading
 
 NAME = re.compile(r"^- name:   (.*?) *$")
 RESULT = re.compile(r"^  result: (\w+)(?: \[(\d*)/(\d*)\])?")
 TIME = re.compile(r"^  time:   (\d+)")
-# What the runner adds to a line of its lists: -p "PROVIDER", multinode's -n 3, addresses in the place of their names.
 # libfabric's own warnings about providers that were asked for nothing: not shown (the log has them).
 NOISE = re.compile(r"libfabric:.*:core:core:")
+# What the runner adds to a line of its lists: -p "PROVIDER", multinode's -n 3, addresses in the place of their names.
 ADDED = re.compile(r' (-p "[^"]*"|-n 3)(?= |$)')
 
 
@@ -42,26 +44,47 @@ def expectations(path):
     return expected
 
 
+def lines_of(stream):
+    """Its lines, and None whenever nothing more has come for a while: the runner prints a test's report in one go."""
+    lines = queue.Queue()
+
+    def read():
+        for text in stream:
+            lines.put(text)
+        lines.put("")
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            text = lines.get(timeout=0.5)
+        except queue.Empty:
+            yield None
+            continue
+        if not text:
+            return
+        yield text
+
+
 def results(stream):
-    """Yields (line, outcome, detail, seconds, its output) as each is complete; what comes before the first is dropped."""
+    """Yields (line, outcome, detail, seconds, its output) as each is complete; what is outside of one is dropped."""
     name, outcome, detail, seconds, output = None, None, "", 0, []
-    for text in stream:
-        if match := NAME.match(text):
-            if name is not None and outcome:
-                yield name, outcome, detail, seconds, output
-            name, outcome, detail, seconds, output = match[1], None, "", 0, []
-        elif name is not None and outcome is None and (match := RESULT.match(text)):
-            outcome = match[1].lower()
-            detail = f"{match[2]} of {match[3]}" if match[2] is not None else ""
-        elif name is not None and (match := TIME.match(text)):
-            seconds = int(match[1])
-        elif text.startswith("# ----"):
-            if name is not None and outcome:
-                yield name, outcome, detail, seconds, output
+    for text in lines_of(stream):
+        if name is not None and outcome and (text is None or text.startswith("# ----") or NAME.match(text)):
+            yield name, outcome, detail, seconds, output
             name = None
-        elif name is not None:
-            if not NOISE.search(text):
-                output.append(text.rstrip("\n"))
+        if text is None:
+            continue
+        if match := NAME.match(text):
+            name, outcome, detail, seconds, output = match[1], None, "", 0, []
+        elif name is None:
+            continue
+        elif outcome is None and (match := RESULT.match(text)):
+            outcome = match[1].lower()
+            detail = f"{match[2] or 0} of {match[3] or 0}" if match[2] is not None else ""
+        elif match := TIME.match(text):
+            seconds = int(match[1])
+        elif not NOISE.search(text):
+            output.append(text.rstrip("\n"))
     if name is not None and outcome:
         yield name, outcome, detail, seconds, output
 
