@@ -52,20 +52,21 @@ class Endpoint {
   std::size_t min_multi_recv() const { return rx_ != nullptr ? rx_->min_multi_recv : 0; }
 
   // --- data path; the lock is held --------------------------------------------------------------------------------
-  bool can_send() const { return tx_ != nullptr && tx_->enabled && core_->is_open(); }
+  bool can_send() const { return tx_ != nullptr && tx_->enabled && !tx_->mute && core_->is_open(); }
   bool can_receive() const {
-    return rx_ != nullptr && rx_->enabled && rx_->table != nullptr && (core_ == nullptr || core_->is_open());
+    return rx_ != nullptr && rx_->enabled && !rx_->mute && rx_->table != nullptr &&
+           (core_ == nullptr || core_->is_open());
   }
   engine::Engine& engine() const { return engine_; }
   Domain& domain() const { return domain_; }
   /// Where its receives are posted; can_receive() first.
   msg::MatchTable& table() { return *rx_->table; }
-  int cannot_receive() const { return rx_ == nullptr ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE; }
+  int cannot_receive() const { return refusal(rx_); }
   /// Name of a directed receive's source; false if the address is not in the vector. `out` null: any source.
   bool source(fi_addr_t address, EndpointName* name, const EndpointName** out) const;
   /// Sends `t` to `address`; -FI_EAGAIN has made one pass of progress, so that trying again gets on.
   ssize_t transmit(msg::Transmit& t, fi_addr_t address) {
-    if (!can_send()) return tx_ == nullptr ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE;
+    if (!can_send()) return refusal(tx_);
     return core_->transmit(*tx_, t, address);
   }
   ssize_t receive(const msg::Receive& r);
@@ -88,6 +89,12 @@ class Endpoint {
   int bind_counter(Counter* counter, std::uint64_t flags);
   int bind_shared(struct fid* other);
   int check_bound() const;
+  /// Why that side takes no operations.
+  template <typename S>
+  static int refusal(const S* side) {
+    if (side == nullptr) return -FI_EOPNOTSUPP;
+    return side->enabled && side->mute ? -FI_ENOCQ : -FI_EOPBADSTATE;
+  }
 
   Handle<fid_ep, Endpoint> handle_;
   Kind kind_;

@@ -23,6 +23,7 @@ struct Side {
   bool selective = false;  ///< only operations that ask for it have a completion
   bool enabled = false;    ///< fi_enable was called for it
   bool silent = false;     ///< closed: nobody hears any more
+  bool mute = false;       ///< enabled with nothing bound that would hear: takes no operations
   std::size_t size = 0;    ///< operations that the application may have under way
 
   bool signals(std::uint64_t flags) const { return !selective || (flags & FI_COMPLETION) != 0; }
