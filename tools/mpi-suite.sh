@@ -63,5 +63,5 @@ export MRC_BUILD
 out=${out:-$MRC_BUILD/mpi-suite/$name}
 mkdir -p "$out"
 exec "$MPI_PREFIX/bin/python" "$TOOLS/mpi/mpi4py_suite.py" --mpi "$name" --np "$np" --over "$over" --only "$only" \
-  --out "$out" --idle "$idle" --tests "$MPI_CACHE/mpi4py-$MPI4PY_VERSION/test" --peer "$MPI_PREFIX/tcp-results.json" \
+  --out "$out" --idle "$idle" --tests "$MPI_CACHE/mpi4py-$MPI4PY_VERSION/test" --peer "$MPI_PREFIX" \
   --python "$MPI_PREFIX/bin/python"

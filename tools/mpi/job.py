@@ -6,10 +6,40 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import uuid
 
+PORTS = 32  # DPDK's limit: one port a plane of each process in one mrc-switch
 LAUNCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.sh")
+
+
+class Switch:
+    """An mrc-switch of the suite's own, with as many planes as its ports allow for so many processes."""
+
+    def __init__(self, processes):
+        self.planes = max(1, min(4, PORTS // processes))
+
+    def __enter__(self):
+        self.directory = tempfile.mkdtemp(prefix="mrc-suite-")
+        self.socket = os.path.join(self.directory, "switch.sock")
+        with open(os.path.join(self.directory, "log"), "wb") as log:
+            self.process = subprocess.Popen([os.environ["FI_MRC_SWITCH"], "--socket", self.socket, "--stay", "--planes",
+                                             str(self.planes)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        for _ in range(600):
+            if os.path.exists(self.socket):
+                break
+            time.sleep(0.05)
+        else:
+            raise RuntimeError("mrc-switch did not open its socket")
+        os.environ["FI_MRC_SWITCH_SOCKET"] = self.socket
+        return self
+
+    def __exit__(self, *_):
+        del os.environ["FI_MRC_SWITCH_SOCKET"]
+        self.process.terminate()
+        self.process.wait(30)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 class Job:

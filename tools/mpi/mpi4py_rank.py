@@ -6,6 +6,7 @@ named. usage: mpi4py_rank.py TESTS_DIRECTORY OUTPUT_DIRECTORY DONE_LIST [argumen
 import json
 import os
 import sys
+import time
 import unittest
 
 TESTS, OUTPUT, DONE = sys.argv[1:4]
@@ -18,7 +19,7 @@ with open(DONE, encoding="utf-8") as lines:
 
 
 class Record:
-    """The rank's file: one JSON list a line, [what, test, text]."""
+    """The rank's file: one JSON list a line, [what, test, text, seconds since the epoch]."""
 
     def __init__(self):
         from mpi4py import MPI
@@ -33,7 +34,7 @@ class Record:
             self("library", version, f"thread {threads.lower()}")
 
     def __call__(self, what, test="", text=""):
-        os.write(self.file, (json.dumps([what, test, text]) + "\n").encode())
+        os.write(self.file, (json.dumps([what, test, text, time.time()]) + "\n").encode())
 
 
 class Result(unittest.TestResult):

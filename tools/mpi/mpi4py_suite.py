@@ -3,16 +3,19 @@
 """mpi4py's test suite with one MPI, over tcp and over mrc, compared test by test. tools/mpi-suite.sh prepares and calls
 it; what the options mean stands there."""
 import argparse
+import contextlib
 import json
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from job import traffic  # noqa: E402
+from job import Switch, traffic  # noqa: E402
 from suite_job import SuiteJob  # noqa: E402
 
+END = "set-up.the job's end"  # after the last test
 RESTARTS = 40  # jobs that may hang or die, per transport and number of ranks
 
 
@@ -21,6 +24,7 @@ def run_suite(options, over, ranks, without):
     before and the one in which it stopped; the next one goes on behind them. Tests in `without` are not tried."""
     directory = Path(options.out) / over / f"np{ranks}"
     decided, notes, library, counters = {test: ["not tried", ""] for test in without}, [], "", []
+    started = time.monotonic()
     for attempt in range(RESTARTS):
         job = SuiteJob(options.mpi, over, ranks, directory / f"job{attempt}", options.idle)
         done = directory / f"done{attempt}"
@@ -39,7 +43,8 @@ def run_suite(options, over, ranks, without):
             break
     else:
         notes.append(f"given up after {RESTARTS} jobs")
-    return {"tests": decided, "notes": notes, "library": library, "counters": counters}
+    return {"tests": decided, "notes": notes, "library": library, "counters": counters,
+            "seconds": time.monotonic() - started}
 
 
 def passed(result, test):
@@ -124,8 +129,10 @@ def main():
         parser.add_argument(f"--{name}")
     options = parser.parse_args()
 
-    peer = Path(options.peer)
-    known = json.loads(peer.read_text()) if peer.exists() else {}
+    known = {}
+    for n in map(str, options.np):
+        if (file := Path(options.peer, f"tcp-np{n}.json")).exists():
+            known[n] = json.loads(file.read_text())
     results = {}
     if options.over == "mrc":
         results["tcp"] = kept(options, known)
@@ -133,16 +140,18 @@ def main():
         results[side] = {}
         for ranks in options.np:
             reference = results["tcp"].get(str(ranks), {}) if side == "mrc" else {}
-            without = [test for test, value in reference.get("tests", {}).items() if value[0] == "hangs"]
-            result = results[side][str(ranks)] = run_suite(options, side, ranks, without)
+            without = [test for test, value in reference.get("tests", {}).items() if value[0] == "hangs" and test != END]
+            # The spawn tests start as many processes as there are ranks, on every rank.
+            with Switch(ranks + ranks * ranks) if side == "mrc" else contextlib.nullcontext():
+                result = results[side][str(ranks)] = run_suite(options, side, ranks, without)
             counts = [sum(v[0] == what for v in result["tests"].values()) for what in ("ok", "skip")]
             print(f"{options.mpi} over {side}, {ranks} ranks: {counts[0]} pass, {counts[1]} skipped, "
-                  f"{len(result['tests']) - sum(counts)} others  ({result['library']})", flush=True)
+                  f"{len(result['tests']) - sum(counts)} others  ({result['library']}), "
+                  f"{result['seconds']:.0f} s", flush=True)
             for note in result["notes"]:
                 print(f"  {note}", flush=True)
             if side == "tcp" and options.only == ".":
-                known[str(ranks)] = result
-                peer.write_text(json.dumps(known))
+                Path(options.peer, f"tcp-np{ranks}.json").write_text(json.dumps(result))
     good, bad = compare(options, results)
     if "mrc" in results:
         bad += proof(results["mrc"])

@@ -10,7 +10,8 @@ mpi_install() {
 }
 mpi_compiler() { command -v mpicc.openmpi; }
 
-# One-sided: osc/pt2pt over the mtl, or osc/rdma over btl ofi (MPI_Put is an RDMA write then).
+# One-sided: osc/pt2pt over the mtl, or osc/rdma over btl ofi (MPI_Put is an RDMA write then). Ranks of one host take
+# vader's shared memory for RDMA if they may, and that of windows which MPI allocates anyhow.
 MPI_ONE_SIDED=(osc-pt2pt btl-ofi)
 
 mpi_run() {
@@ -20,7 +21,7 @@ mpi_run() {
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_orte_base_help_aggregate=0
   case $over-${MPI_WAY:-} in
-    mrc-btl-ofi) words=(--mca pml ob1 --mca btl "self,vader,ofi" --mca btl_ofi_provider_include mrc --mca osc rdma) ;;
+    mrc-btl-ofi) words=(--mca pml ob1 --mca btl "self,tcp,ofi" --mca btl_ofi_provider_include mrc --mca osc rdma) ;;
     mrc-*) words=(--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include mrc) ;;
     tcp-*) words=(--mca pml ob1 --mca btl "self,tcp") ;;
   esac

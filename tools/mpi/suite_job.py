@@ -26,12 +26,12 @@ class SuiteJob(Job):
             file = self.directory / f"rank{rank}.jsonl"
             lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
             self.records[rank] = [json.loads(line) for line in lines if line.endswith("]")]
-        for what, name, text in self.records[0]:
+        for what, name, text, _ in self.records[0]:
             if what == "library":
                 self.library = f"{name}, {text}"
 
     def ended(self):
-        return all(self.tail(rank).endswith(b'["end", "", ""]\n') for rank in range(self.ranks))
+        return all(b'["end", "", ""' in self.tail(rank) for rank in range(self.ranks))
 
     def tail(self, rank):
         try:
@@ -49,7 +49,7 @@ class SuiteJob(Job):
         order = {"ok": 1, "skip": 0, "fail": 2, "hangs": 3}
         worst, stopped = {}, {}
         for rank, records in self.records.items():
-            for what, test, text in records:
+            for what, test, text, _ in records:
                 if what in order and order[what] >= order.get(worst.get(test, ["skip"])[0], 0):
                     worst[test] = [what, f"rank {rank}: {text}" if text else ""]
                 elif what == "stop":
@@ -61,7 +61,7 @@ class SuiteJob(Job):
         # Tests that some rank did not leave: decided only if they can have been the cause.
         decided = {test: v for test, v in worst.items() if stopped.get(test, 0) == self.ranks or "." not in test}
         for rank, records in self.records.items():
-            inside = [test for what, test, _ in records if what == "start"][-1:]
+            inside = [test for what, test, _, _ in records if what == "start"][-1:]
             if inside and stopped.get(inside[0], 0) < self.ranks and records[-1][0] != "stop":
                 decided[inside[0]] = ["hangs", f"rank {rank} inside: {self.why or 'the job died'}"]
         return decided
