@@ -15,7 +15,8 @@ Installs what is missing (root or sudo), builds, and runs, with the time of each
   scenario   in virtual time: transport scenarios, fault finding (500 seeds, planted bugs), small experiments
   e2e        real DPDK ports, mrc-switch, mrc-probe, telemetry, the kernel's SRv6 switches, Debian's fi_info,
              fi_pingpong, Open MPI and NetPIPE
---full adds: sanitizers over units and scenarios, many seeds, 10 000 seeds of fault finding, fuzzing, every experiment in
+  fabtests   some of libfabric's own suite, where it is installed (fabtests/README.md; FABTESTS_DIR names it)
+--full adds: all of fabtests both ways (docs/fabtests.md), sanitizers over units and scenarios, many seeds, 10 000 seeds of fault finding, fuzzing, every experiment in
 virtual and in real time, the demo; results are kept in docs/test-full.md.
 
   --only PATTERN  only stages whose name matches this shell pattern
@@ -74,7 +75,7 @@ meson_suite() { # meson_suite BUILD_DIR SUITE
 
 tidy_shell() {
   local script
-  for script in tools/*.sh tools/*/*.sh test/e2e/*.sh contrib/testbed/*.sh .ci/run; do
+  for script in tools/*.sh tools/*/*.sh test/e2e/*.sh fabtests/*.sh contrib/testbed/*.sh .ci/run; do
     bash -n "$script" || return 1
   done
 }
@@ -103,6 +104,8 @@ for script in fi_info bad_ports pingpong fi_talk mpi_switch mpi_impaired mpi_af_
 done
 stage kernel-srv6 tools/experiments/kernel_srv6.sh --build "$build_dir" --out "$build_dir/experiments-out" --seconds 8 \
   --mib 8
+[ $full = 1 ] || stage fabtests fabtests/run.sh quick --build "$build_dir" --out "$build_dir/fabtests-short" \
+  --only '_test|g00n13s|^fi_(rdm|shared_ctx|scalable_ep|multi_recv)( |$)|tagged_peek|trigger|shared_av|atomic'
 
 asan_ubsan() {
   (CXX='ccache g++' build build-asan -Dsanitize=address,undefined --buildtype=debugoptimized) &&
@@ -153,12 +156,28 @@ experiments() { # experiments VIRTUAL|REAL: each to its verdict; the last line o
   return $code
 }
 lint() {
-  shellcheck -x tools/*.sh tools/*/*.sh test/e2e/*.sh contrib/testbed/*.sh .ci/run &&
-    codespell -q 3 README.md CONTRIBUTING.md docs include datapath prov tools test/*/*.?pp &&
+  shellcheck -x tools/*.sh tools/*/*.sh test/e2e/*.sh fabtests/*.sh contrib/testbed/*.sh .ci/run &&
+    codespell -q 3 README.md CONTRIBUTING.md docs include datapath prov tools fabtests test/*/*.?pp &&
     git ls-files '*.hpp' '*.cpp' | xargs clang-format --dry-run -Werror
 }
 
+# Every set, both ways; docs/fabtests.md is what came of it.
+fabtests() {
+  local set way code=0 outcome
+  for set in quick all extra; do
+    for way in switch netns; do
+      outcome=0
+      fabtests/run.sh $set --over $way --build "$build_dir" --out "$build_dir/fabtests" || outcome=$?
+      [ $outcome -ne 77 ] || return 77
+      [ $outcome -eq 0 ] || code=1
+    done
+  done
+  fabtests/report.py "$build_dir/fabtests" "$(git describe --always --dirty)" >docs/fabtests.md
+  return $code
+}
+
 if [ $full = 1 ]; then
+  stage fabtests fabtests
   stage asan-ubsan asan_ubsan
   stage tsan tsan
   stage many-seeds many_seeds
