@@ -16,7 +16,9 @@ libfabric's with MPIs that have no other) and over mrc. A test passes
 when it passes on every rank. One that hangs or dies is named, and the suite goes on behind it. mrc's own counters
 prove that the traffic went through mrc.
 
-Passed: tests that pass over tcp and over mrc. Failed: tests that pass over tcp and not over mrc. The last line is
+Passed: tests that pass over tcp and over mrc. Failed: tests that pass over tcp and not over mrc. Where tcp is another way
+through the MPI than libfabric's (Open MPI), those are run once more over libfabric's tcp, the way that mrc takes: what
+fails there too is listed apart, as the MPI's own fault, and counts as neither. The last line is
 "N passed, N failed"; the exit status is 0 if none failed.
 
   --np LIST       numbers of ranks (default 1,2,3,4)
@@ -24,7 +26,7 @@ Passed: tests that pass over tcp and over mrc. Failed: tests that pass over tcp 
   --only REGEX    only test modules that match
   --build DIR     build directory that holds the provider (default build-test)
   --out DIR       results.json and logs (default DIR of --build/mpi-suite/NAME)
-  --idle SECONDS  a job whose tests make no progress for so long hangs (default 60)
+  --idle SECONDS  a job whose tests make no progress for so long hangs (default 60; up to 4 times that on a busy machine)
   --prepare       install only
 
 The cache is MRC_MPI_CACHE, or mrc-mpi in the user's cache folder.
@@ -64,4 +66,4 @@ out=${out:-$MRC_BUILD/mpi-suite/$name}
 mkdir -p "$out"
 exec "$MPI_PREFIX/bin/python" "$TOOLS/mpi/mpi4py_suite.py" --mpi "$name" --np "$np" --over "$over" --only "$only" \
   --out "$out" --idle "$idle" --tests "$MPI_CACHE/mpi4py-$MPI4PY_VERSION/test" --peer "$MPI_PREFIX" \
-  --python "$MPI_PREFIX/bin/python"
+  --control "$MPI_CONTROL" --python "$MPI_PREFIX/bin/python"

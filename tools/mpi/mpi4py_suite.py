@@ -57,6 +57,7 @@ def module_of(test):
 
 def compare(options, results):
     """Prints the table and the named differences. Returns passed, failed."""
+    control = results.get("control", {})
     peers, ours = results.get("tcp", {}), results.get("mrc", {})
     columns = [str(n) for n in options.np]
     modules = sorted({module_of(t) for r in results.values() for n in r for t in r[n]["tests"]})
@@ -69,7 +70,7 @@ def compare(options, results):
                 tests = side.get(n, {"tests": {}})["tests"]
                 row += f"{sum(v[0] == 'ok' for t, v in tests.items() if module_of(t) == module):{width}d}"
         print(row)
-    good, bad, both, more = 0, [], [], []
+    good, bad, both, more, theirs = 0, [], [], [], []
     for n in columns:
         if n not in ours:
             continue
@@ -82,10 +83,15 @@ def compare(options, results):
                 if peer not in ("ok", "skip"):
                     more.append(f"np {n} {test} (tcp: {peer})")
             elif peer == "ok" and not (n not in peers and outcome == "skip"):
-                bad.append((n, test, outcome, text))
+                again = control.get(n, {"tests": {}})["tests"].get(test, ["ok"])[0]
+                if again == "ok":
+                    bad.append((n, test, outcome, text))
+                else:
+                    theirs.append(f"np {n} {test} (mrc: {outcome}, {options.control}: {again})")
             elif outcome != "skip":
                 both.append(f"np {n} {test} (mrc: {outcome}, tcp: {peer})")
-    for title, names in (("pass over mrc only", more), ("pass over neither", both)):
+    for title, names in (("pass over mrc only", more), ("pass over neither", both),
+                         ("fail in the MPI's way through libfabric, over its tcp as over mrc", theirs)):
         if names:
             print(f"\n{title}: {len(names)}")
             for name in names:
@@ -111,6 +117,20 @@ def proof(results):
     return failures
 
 
+def run_control(options, ranks, peers, ours):
+    """What passes over tcp and not over mrc, run by the same way through the MPI over another provider."""
+    if peers is None:
+        return {"tests": {}}
+    wanted = [test for test in peers["tests"] if passed(peers, test) and not passed(ours, test)]
+    if not wanted:
+        return {"tests": {}}
+    result = run_suite(options, options.control, ranks, [test for test in peers["tests"] if test not in wanted])
+    print(f"{options.mpi} over {options.control}, {ranks} ranks: of {len(wanted)} that pass over tcp only, "
+          f"{sum(passed(result, test) for test in wanted)} pass", flush=True)
+    result["tests"] = {test: value for test, value in result["tests"].items() if test in wanted}
+    return result
+
+
 def kept(options, known):
     """The tcp results of an earlier run, of the modules that are wanted."""
     missing = [n for n in options.np if str(n) not in known]
@@ -125,7 +145,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--np", type=lambda text: [int(n) for n in text.split(",")])
     parser.add_argument("--idle", type=float)
-    for name in ("mpi", "over", "only", "out", "tests", "peer", "python"):
+    for name in ("mpi", "over", "only", "out", "tests", "peer", "control", "python"):
         parser.add_argument(f"--{name}")
     options = parser.parse_args()
 
@@ -152,6 +172,9 @@ def main():
                 print(f"  {note}", flush=True)
             if side == "tcp" and options.only == ".":
                 Path(options.peer, f"tcp-np{ranks}.json").write_text(json.dumps(result))
+    if options.control and "mrc" in results:
+        results["control"] = {n: run_control(options, int(n), results["tcp"].get(n), ours)
+                              for n, ours in results["mrc"].items()}
     good, bad = compare(options, results)
     if "mrc" in results:
         bad += proof(results["mrc"])

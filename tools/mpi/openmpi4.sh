@@ -14,6 +14,8 @@ mpi_compiler() { command -v mpicc.openmpi; }
 # vader's shared memory for RDMA if they may, and that of windows which MPI allocates anyhow.
 MPI_ONE_SIDED=(osc-pt2pt btl-ofi)
 
+MPI_CONTROL=ofi-tcp
+
 mpi_run() {
   local ranks=$1 over=$2 words=()
   shift 2
@@ -23,6 +25,7 @@ mpi_run() {
   case $over-${MPI_WAY:-} in
     mrc-btl-ofi) words=(--mca pml ob1 --mca btl "self,tcp,ofi" --mca btl_ofi_provider_include mrc --mca osc rdma) ;;
     mrc-*) words=(--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include mrc) ;;
+    ofi-tcp-*) words=(--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'tcp;ofi_rxm') ;;
     tcp-*) words=(--mca pml ob1 --mca btl "self,tcp") ;;
   esac
   [ "${MPI_WAY:-}" != osc-pt2pt ] || words+=(--mca osc pt2pt)

@@ -11,9 +11,11 @@ mpi_install() {
 }
 mpi_compiler() { echo "$MPI_PREFIX/bin/mpicc"; }
 
+MPI_CONTROL=ofi-tcp
+
 mpi_run() {
   local ranks=$1 words=(--mca pml ob1 --mca btl "self,tcp")
-  [ "$2" != mrc ] || words=(--mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include mrc)
+  [ "$2" = tcp ] || words=(--mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include "${2#ofi-}")
   shift 2
   # A test machine: as root, in a container, with more ranks than cores.
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
