@@ -7,6 +7,7 @@
 #include <rdma/fi_domain.h>
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "eq.hpp"
 #include "object.hpp"
 #include "objects.hpp"
+#include "shared_av.hpp"
 
 namespace mrc::prov {
 
@@ -21,12 +23,14 @@ class DomainObject;
 
 class AvObject final : public Av {
  public:
-  AvObject(DomainObject& domain, const fi_av_attr& attr, void* context);
+  /// `shared`: where a named vector is kept, else null.
+  AvObject(DomainObject& domain, const fi_av_attr& attr, std::unique_ptr<SharedAv> shared, void* context);
   ~AvObject() override;
 
   std::optional<EndpointName> name(fi_addr_t address) const override;
   fi_addr_t find(const EndpointName& name) const override;
   bool is_ipv6() const override { return ipv6_; }
+  int rx_ctx_bits() const override { return bits_; }
   void listen(Listener* listener) override;
   void unlisten(Listener* listener) override;
 
@@ -52,6 +56,15 @@ class AvObject final : public Av {
     Sockaddr raw;
     std::uint32_t uses = 0;  ///< 0: free
   };
+  /// Takes over what other processes have changed.
+  void refresh() const;
+  void adopt(std::size_t index) const;
+  std::uint32_t place();
+  /// Tells the others of our change to one entry.
+  void publish(std::uint32_t index);
+  void drop_name(fi_addr_t index) const;
+  /// Without the bits that name a receive context.
+  fi_addr_t index_of(fi_addr_t address) const { return bits_ != 0 ? address & (FI_ADDR_UNSPEC >> bits_) : address; }
   static std::uint64_t hash_key(const EndpointName& name) { return std::uint64_t{name.ipv4} << 16 | name.port; }
 
   Handle<fid_av, AvObject> handle_;
@@ -59,11 +72,15 @@ class AvObject final : public Av {
   fi_av_type type_;
   bool ipv6_;
   bool events_;
+  int bits_;
   EqObject* eq_ = nullptr;
-  std::vector<Entry> entries_;
+  // A look at a shared vector takes over what is new in it.
+  mutable std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;
-  std::unordered_map<std::uint64_t, std::uint32_t> index_;  ///< name → its first index
+  mutable std::unordered_map<std::uint64_t, std::uint32_t> index_;  ///< name → its first index
   std::vector<Listener*> listeners_;
+  std::unique_ptr<SharedAv> shared_;
+  mutable std::uint64_t seen_ = 0;  ///< its generation
 };
 
 int open_av(fid_domain* domain, fi_av_attr* attr, fid_av** av, void* context);

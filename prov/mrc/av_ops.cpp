@@ -210,18 +210,25 @@ fi_ops_av av_ops = {.size = sizeof(fi_ops_av),
 
 int open_av(fid_domain* domain, fi_av_attr* attr, fid_av** av, void* context) {
   if (attr == nullptr) return -FI_EINVAL;
-  if (attr->name != nullptr || (attr->flags & FI_READ) != 0) {
-    // Must fail: an application that is told otherwise takes the vector for one in shared memory.
-    MRC_INFO(AV, "shared (named) address vectors are not supported");
-    return -FI_ENOSYS;
-  }
-  if ((attr->flags & ~(FI_EVENT | FI_SYMMETRIC)) != 0 || attr->rx_ctx_bits != 0 || attr->type > FI_AV_TABLE) {
-    MRC_INFO(AV, "an address vector of type %d with flags 0x%llx and %d rx_ctx_bits: MAP or TABLE, FI_EVENT, 0 bits",
-             static_cast<int>(attr->type), static_cast<unsigned long long>(attr->flags), attr->rx_ctx_bits);
+  constexpr int kMostBits = 16;  // what a record has for it
+  const bool read_only = (attr->flags & FI_READ) != 0;
+  if ((attr->flags & ~(FI_EVENT | FI_SYMMETRIC | FI_READ)) != 0 || attr->rx_ctx_bits < 0 ||
+      attr->rx_ctx_bits > kMostBits || attr->type > FI_AV_TABLE || (read_only && attr->name == nullptr)) {
+    MRC_INFO(AV,
+             "an address vector of type %d with flags 0x%llx and %d rx_ctx_bits: MAP or TABLE, FI_EVENT or with a name"
+             " FI_READ, 0 to %d bits",
+             static_cast<int>(attr->type), static_cast<unsigned long long>(attr->flags), attr->rx_ctx_bits, kMostBits);
     return -FI_EINVAL;
   }
   return guarded([&] {
-    auto* object = new AvObject(self_of<DomainObject>(domain), *attr, context);
+    auto& home = self_of<DomainObject>(domain);
+    std::unique_ptr<SharedAv> shared;
+    if (attr->name != nullptr) {
+      const bool ipv6 = home.info().addr_format == FI_SOCKADDR_IN6;
+      if (const int error = SharedAv::open(attr->name, read_only, ipv6, attr->count, shared)) return error;
+      attr->map_addr = shared->map();
+    }
+    auto* object = new AvObject(home, *attr, std::move(shared), context);
     attr->type = object->type();
     *av = object->fid();
     return 0;

@@ -23,7 +23,7 @@ inline constexpr std::uint64_t kTxCaps =
 inline constexpr std::uint64_t kRxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | FI_REMOTE_READ |
                                          FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE |
                                          FI_SOURCE_ERR | FI_RMA_EVENT;
-inline constexpr std::uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+inline constexpr std::uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV;
 inline constexpr std::uint64_t kCaps = kTxCaps | kRxCaps | kDomainCaps;
 /// Given only if asked for (or if nothing is asked for): they cost a look-up a message.
 inline constexpr std::uint64_t kOnRequestCaps = FI_SOURCE | FI_SOURCE_ERR;

@@ -68,7 +68,6 @@ TEST_CASE("what does not fit is ENODATA, never another code") {
       {"type DGRAM", [](fi_info& h) { h.ep_attr->type = FI_EP_DGRAM; }},
       {"collectives", [](fi_info& h) { h.caps = FI_MSG | FI_COLLECTIVE; }},
       {"device memory", [](fi_info& h) { h.caps = FI_MSG | FI_HMEM; }},
-      {"shared AV", [](fi_info& h) { h.domain_attr->caps = FI_SHARED_AV; }},
       {"address format", [](fi_info& h) { h.addr_format = FI_ADDR_STR; }},
       {"domain name", [](fi_info& h) { h.domain_attr->name = strdup("invalid_domain"); }},
       {"fabric name", [](fi_info& h) { h.fabric_attr->name = strdup("10.0.0.0/8"); }},
