@@ -16,8 +16,8 @@ Installs what is missing (root or sudo), builds, and runs, with the time of each
   e2e        real DPDK ports, mrc-switch, mrc-probe, telemetry, the kernel's SRv6 switches, Debian's fi_info,
              fi_pingpong, Open MPI and NetPIPE
   fabtests   some of libfabric's own suite, where it is installed (fabtests/README.md; FABTESTS_DIR names it)
---full adds: all of fabtests both ways (docs/fabtests.md), sanitizers over units and scenarios, many seeds, 10 000 seeds of fault finding, fuzzing, every experiment in
-virtual and in real time, the demo; results are kept in docs/test-full.md.
+--full adds: all of fabtests both ways (docs/fabtests.md), sanitizers over units and scenarios, many seeds, 10 000 seeds
+of fault finding, fuzzing, every experiment in virtual and in real time, the demo; results are kept in docs/test-full.md.
 
   --only PATTERN  only stages whose name matches this shell pattern
   --build DIR     build directory (default ./build-test)
