@@ -16,8 +16,10 @@ Installs what is missing (root or sudo), builds, and runs, with the time of each
   e2e        real DPDK ports, mrc-switch, mrc-probe, telemetry, the kernel's SRv6 switches, Debian's fi_info,
              fi_pingpong, Open MPI and NetPIPE
   fabtests   some of libfabric's own suite, where it is installed (fabtests/README.md; FABTESTS_DIR names it)
---full adds: all of fabtests both ways (docs/fabtests.md), sanitizers over units and scenarios, many seeds, 10 000 seeds
-of fault finding, fuzzing, every experiment in virtual and in real time, the demo; results are kept in docs/test-full.md.
+--full adds: all of fabtests both ways (docs/fabtests.md), mpi4py's tests with four MPIs, the OSU micro-benchmarks
+(installed ones, in OSU_DIR_OPENMPI4 and OSU_DIR_MPICH) and LAMMPS (docs/mpi.md), sanitizers over units and scenarios, many
+seeds, 10 000 seeds of fault finding, fuzzing, every experiment in virtual and in real time, the demo; results are kept in
+docs/test-full.md.
 
   --only PATTERN  only stages whose name matches this shell pattern
   --build DIR     build directory (default ./build-test)
@@ -191,6 +193,12 @@ if [ $full = 1 ]; then
   stage mpi_switch-long test/e2e/mpi_switch.sh "$build_dir"
   stage mpi_impaired-long test/e2e/mpi_impaired.sh "$build_dir"
   MRC_E2E_MTU=9000 stage mpi_af_packet-9000 test/e2e/mpi_af_packet.sh "$build_dir"
+  for mpi in openmpi4 openmpi5 mpich impi; do
+    stage "mpi-suite-$mpi" tools/mpi-suite.sh "$mpi" --build "$build_dir"
+  done
+  OSU_DIR=${OSU_DIR_OPENMPI4:-} stage osu-openmpi4 tools/osu-suite.sh openmpi4 --build "$build_dir"
+  OSU_DIR=${OSU_DIR_MPICH:-} stage osu-mpich tools/osu-suite.sh mpich --build "$build_dir"
+  stage lammps tools/lammps-check.sh --build "$build_dir"
   stage demo tools/demo.sh --out "$build_dir/demo-out" --build "$build_dir-demo"
 fi
 
