@@ -40,20 +40,30 @@ std::uint64_t read_cntr(fid_cntr* cntr) {
 std::uint64_t readerr_cntr(fid_cntr* cntr) {
   return object(cntr).read_error();
 }
+/// The application changes it; what waited for that is done at once.
+template <class Change>
+int change(fid_cntr* fid, Change&& how) {
+  CntrObject& cntr = object(fid);
+  Domain& domain = *cntr.domain();
+  const std::lock_guard guard(domain.engine());
+  how(cntr);
+  domain.work().run();
+  return 0;
+}
 int add_cntr(fid_cntr* cntr, std::uint64_t value) {
-  return object(cntr).add(value), 0;
+  return change(cntr, [value](CntrObject& c) { c.add(value); });
 }
 int set_cntr(fid_cntr* cntr, std::uint64_t value) {
-  return object(cntr).set(value), 0;
+  return change(cntr, [value](CntrObject& c) { c.set(value); });
 }
 int wait_cntr(fid_cntr* cntr, std::uint64_t threshold, int timeout) {
   return object(cntr).wait(threshold, timeout);
 }
 int adderr_cntr(fid_cntr* cntr, std::uint64_t value) {
-  return object(cntr).add_error(value), 0;
+  return change(cntr, [value](CntrObject& c) { c.add_error(value); });
 }
 int seterr_cntr(fid_cntr* cntr, std::uint64_t value) {
-  return object(cntr).set_error(value), 0;
+  return change(cntr, [value](CntrObject& c) { c.set_error(value); });
 }
 
 fi_ops cntr_fid_ops = {.size = sizeof(fi_ops),
@@ -97,24 +107,29 @@ Domain* CntrObject::domain() {
   return &domain_;
 }
 
+void CntrObject::changed() {
+  point_.notify();
+  if (!waiting_.empty()) domain_.work().changed(*this);
+}
+
 void CntrObject::add(std::uint64_t n) {
   value_.fetch_add(n, std::memory_order_seq_cst);
-  point_.notify();
+  changed();
 }
 
 void CntrObject::add_error(std::uint64_t n) {
   errors_.fetch_add(n, std::memory_order_seq_cst);
-  point_.notify();
+  changed();
 }
 
 void CntrObject::set(std::uint64_t value) {
   value_.store(value, std::memory_order_seq_cst);  // before the look for sleepers: they look the other way round
-  point_.notify();
+  changed();
 }
 
 void CntrObject::set_error(std::uint64_t value) {
   errors_.store(value, std::memory_order_seq_cst);
-  point_.notify();
+  changed();
 }
 
 std::uint64_t CntrObject::read() {

@@ -9,6 +9,7 @@
 #include "object.hpp"
 #include "objects.hpp"
 #include "wait.hpp"
+#include "work.hpp"
 
 namespace mrc::prov {
 
@@ -25,11 +26,16 @@ class CntrObject final : public Counter, public Waitable {
 
   std::uint64_t read();
   std::uint64_t read_error();
+  // As add(): with the engine's lock.
   void set(std::uint64_t value);
   void set_error(std::uint64_t value);
   /// 0, -FI_EAVAIL if the error count moves meanwhile, -FI_ETIMEDOUT.
   int wait(std::uint64_t threshold, int timeout);
   int control(int command, void* out);
+  std::uint64_t value() const { return value_.load(std::memory_order_acquire); }
+  std::uint64_t errors() const { return errors_.load(std::memory_order_acquire); }
+  /// What is to be done when it has reached a threshold.
+  WaitingWork& waiting() { return waiting_; }
 
   /// Changed since it was last read.
   bool ready_locked() override;
@@ -41,6 +47,8 @@ class CntrObject final : public Counter, public Waitable {
   fid_cntr* fid() { return &handle_.fid; }
 
  private:
+  void changed();
+
   Handle<fid_cntr, CntrObject> handle_;
   DomainObject& domain_;
   WaitSet* set_ = nullptr;
@@ -49,6 +57,7 @@ class CntrObject final : public Counter, public Waitable {
   std::atomic<std::uint64_t> errors_{0};
   std::atomic<std::uint64_t> seen_value_{0};
   std::atomic<std::uint64_t> seen_errors_{0};
+  WaitingWork waiting_;
   WaitPoint point_;
 };
 

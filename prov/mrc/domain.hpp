@@ -9,6 +9,7 @@
 #include "mr.hpp"
 #include "object.hpp"
 #include "objects.hpp"
+#include "work.hpp"
 
 namespace mrc::prov {
 
@@ -24,6 +25,7 @@ class DomainObject final : public Domain {
   int resolve(std::uint64_t key, std::uint64_t address, std::size_t length, std::uint64_t access, RegionPiece* out,
               std::size_t* out_count, Region* region) override;
   std::uint64_t mr_generation() const override { return regions_.generation(); }
+  WorkQueue& work() override { return work_; }
 
   FabricObject& fabric() { return fabric_; }
   MrTable& regions() { return regions_; }
@@ -36,6 +38,7 @@ class DomainObject final : public Domain {
   std::shared_ptr<engine::Engine> engine_;
   fi_info* info_;
   MrTable regions_;
+  WorkQueue work_;
   bool virtual_addresses_;
   bool provider_keys_;
 };

@@ -34,6 +34,17 @@ int bind_domain(struct fid*, struct fid* other, std::uint64_t flags) {
   return -FI_ENOSYS;
 }
 
+int control_domain(struct fid* fid, int command, void* arg) {
+  switch (command) {
+    case FI_QUEUE_WORK:
+    case FI_CANCEL_WORK:
+    case FI_FLUSH_WORK:
+      return control_work(self_of_fid<DomainObject, fid_domain>(fid), command, arg);
+    default:
+      return -FI_ENOSYS;
+  }
+}
+
 int endpoint_op(fid_domain* domain, fi_info* info, fid_ep** ep, void* context) {
   if (info == nullptr || info->ep_attr == nullptr || info->tx_attr == nullptr || info->rx_attr == nullptr)
     return -FI_EINVAL;
@@ -67,7 +78,7 @@ int srx_ctx_op(fid_domain* domain, fi_rx_attr* attr, fid_ep** srx, void* context
 fi_ops domain_fid_ops = {.size = sizeof(fi_ops),
                          .close = close_domain,
                          .bind = bind_domain,
-                         .control = nosys,
+                         .control = control_domain,
                          .ops_open = nosys,
                          .tostr = nosys,
                          .ops_set = nosys};

@@ -18,6 +18,7 @@
 #include "ep_core.hpp"
 #include "object.hpp"
 #include "objects.hpp"
+#include "work.hpp"
 
 namespace mrc::prov {
 
@@ -67,9 +68,17 @@ class Endpoint {
   /// Sends `t` to `address`; -FI_EAGAIN has made one pass of progress, so that trying again gets on.
   ssize_t transmit(msg::Transmit& t, fi_addr_t address) {
     if (!can_send()) return refusal(tx_);
+    if (t.trigger) [[unlikely]]
+      return defer(t, address);
     return core_->transmit(*tx_, t, address);
   }
   ssize_t receive(const msg::Receive& r);
+  /// FI_TRIGGER, FI_QUEUE_WORK (ep_deferred.cpp): until a counter has reached a threshold.
+  ssize_t defer(const msg::Transmit& t, fi_addr_t address);
+  ssize_t defer(const msg::Receive& r);
+  bool cancel_deferred(void* context) {
+    return domain().work().cancel(context, core_ != nullptr ? static_cast<const void*>(core_) : rx_);
+  }
   /// The receive queue has room for a completion.
   bool room() const { return rx_->room(); }
   std::uint64_t tx_flags() const { return tx_flags_; }

@@ -126,7 +126,13 @@ int Endpoint::close() {
       break;
   }
   if (shared_tx_ != nullptr) shared_tx_->drop();
-  if (kind_ == Kind::kSharedReceive) domain_.drop();
+  if (kind_ == Kind::kSharedReceive) {
+    {
+      const Lock lock(engine());
+      domain_.work().forget(rx_);
+    }
+    domain_.drop();
+  }
   if (shared_rx_ != nullptr) {
     const Lock lock(engine());
     --shared_rx_->children_;

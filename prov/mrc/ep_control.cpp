@@ -40,7 +40,8 @@ int control_op(struct fid* fid, int command, void* arg) {
 ssize_t cancel_op(fid_t fid, void* context) {
   Endpoint& ep = object(fid);
   const Endpoint::Lock lock(ep.engine());
-  return ep.can_receive() ? ep.table().cancel(context) : ep.cannot_receive();
+  const int found = ep.can_receive() ? ep.table().cancel(context) : ep.cannot_receive();
+  return found != 0 && ep.cancel_deferred(context) ? 0 : found;
 }
 
 int getopt_op(fid_t fid, int level, int name, void* value, size_t* length) {

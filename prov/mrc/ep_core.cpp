@@ -26,7 +26,7 @@ void RxSide::done(const msg::Done& done) {
 }
 
 EndpointCore::EndpointCore(Domain& domain, const fi_info& info, std::size_t tx_contexts, std::size_t rx_contexts)
-    : domain_(domain), engine_(domain.engine()), tx_(tx_contexts), rx_(rx_contexts) {
+    : domain_(domain), engine_(domain.engine()), work_(domain.work()), tx_(tx_contexts), rx_(rx_contexts) {
   info_.caps = info.caps;
   info_.order = info.tx_attr->msg_order;
   const fi_info& defaults = domain.info();
@@ -71,6 +71,7 @@ RxSide* EndpointCore::open_rx(std::size_t index) {
 }
 
 void EndpointCore::close_tx(TxSide* side) {
+  work_.forget(side);
   side->release();
   auto& slot = tx_[side->index];
   if (side->outstanding != 0) retired_.push_back(std::move(slot));
@@ -78,6 +79,7 @@ void EndpointCore::close_tx(TxSide* side) {
 }
 
 void EndpointCore::close_rx(RxSide* side) {
+  work_.forget(side);
   side->release();
   side->open = false;
   if (messenger_ == nullptr) return;
@@ -170,6 +172,7 @@ void EndpointCore::close() {
     for (auto& side : tx_)
       if (side) side->release();
     for (auto& side : rx_) side->release();
+    work_.forget(this);
     if (av_ != nullptr) av_->unlisten(this);
     if (eq_ != nullptr) eq_->drop();
     messenger_.reset();
@@ -233,6 +236,12 @@ bool EndpointCore::source(fi_addr_t address, EndpointName* name, const EndpointN
 }
 
 ssize_t EndpointCore::transmit(TxSide& side, msg::Transmit& t, fi_addr_t address) {
+  const int status = post(side, t, address);
+  if (status == -FI_EAGAIN) engine_.progress_locked();
+  return status;
+}
+
+int EndpointCore::post(TxSide& side, msg::Transmit& t, fi_addr_t address) {
   if (context_bits_ != 0) {
     t.rx_context = static_cast<std::uint16_t>(address >> (64 - context_bits_));
     address &= FI_ADDR_UNSPEC >> context_bits_;
@@ -247,7 +256,6 @@ ssize_t EndpointCore::transmit(TxSide& side, msg::Transmit& t, fi_addr_t address
   ++side.outstanding;
   const int status = full ? -FI_EAGAIN : messenger_->transmit(t);
   if (status != 0) --side.outstanding;
-  if (status == -FI_EAGAIN) engine_.progress_locked();
   return status;
 }
 
@@ -266,7 +274,7 @@ void EndpointCore::refused(const msg::Done& done, Cq* cq, Counter* counter) {
   report(done);
   if (counter != nullptr) counter->add_error(1);
   // Nobody could tell what an error without a context belongs to.
-  if (cq == nullptr || (done.inject && !done.signal)) return;
+  if (cq == nullptr || ((done.inject || done.deferred) && !done.signal)) return;
   ErrorCompletion error;
   error.base = done.completion;
   error.overflow_len = done.overflow;
@@ -283,7 +291,8 @@ void EndpointCore::transmitted(const msg::Done& done) {
   }
   const bool writes = done.kind == msg::OpKind::kWrite || done.kind == msg::OpKind::kAtomic;
   const auto kind = done.kind == msg::OpKind::kSend ? kSendCounter : writes ? kWriteCounter : kReadCounter;
-  Counter* counter = done.counts ? side.counters[kind] : nullptr;
+  Counter* counter = done.deferred ? done.counter : done.counts ? side.counters[kind] : nullptr;
+  if (done.deferred) work_.give_back(counter);
   if (done.error != 0) return refused(done, side.cq, counter);
   if (counter != nullptr) counter->add(1);
   if (side.cq != nullptr && done.signal) side.cq->push(done.completion);
@@ -294,7 +303,8 @@ void EndpointCore::received(RxSide& side, const msg::Done& done) {
   const auto kind = done.kind == msg::OpKind::kRecv          ? kRecvCounter
                     : done.kind == msg::OpKind::kRemoteWrite ? kRemoteWriteCounter
                                                              : kRemoteReadCounter;
-  Counter* counter = done.counts ? side.counters[kind] : nullptr;
+  Counter* counter = done.deferred ? done.counter : done.counts ? side.counters[kind] : nullptr;
+  if (done.deferred) work_.give_back(counter);
   if (done.error != 0) return refused(done, side.cq, counter);
   if (counter != nullptr) counter->add(1);
   if (side.cq == nullptr || !done.signal) return;

@@ -11,6 +11,7 @@
 #include "ep_sides.hpp"
 #include "msg/messenger.hpp"
 #include "objects.hpp"
+#include "work.hpp"
 
 namespace mrc::prov {
 
@@ -56,11 +57,18 @@ class EndpointCore final : public engine::Client, public msg::Host, public msg::
   bool source(fi_addr_t address, EndpointName* name, const EndpointName** out) const;
   /// Sends `t` to `address`; -FI_EAGAIN has made one pass of progress, so that trying again gets on.
   ssize_t transmit(TxSide& side, msg::Transmit& t, fi_addr_t address);
+  /// The same without progress: for work that was deferred.
+  int post(TxSide& side, msg::Transmit& t, fi_addr_t address);
+  WorkQueue& work() { return work_; }
 
   // --- engine::Client ---------------------------------------------------------------------------------------------
   transport::Placement place(const transport::RxWrite& write) override { return messenger_->place(write); }
   void on_event(const transport::Event& event) override { messenger_->on_event(event); }
-  bool on_progress(Tick) override { return messenger_->on_progress(); }
+  bool on_progress(Tick) override {
+    bool worked = !work_.idle() && work_.run();
+    worked |= messenger_->on_progress();
+    return worked || work_.fresh();
+  }
   // --- msg::Host --------------------------------------------------------------------------------------------------
   void done(const msg::Done& done) override;
   bool room() const override { return rx_[0]->room(); }
@@ -99,6 +107,7 @@ class EndpointCore final : public engine::Client, public msg::Host, public msg::
 
   Domain& domain_;
   engine::Engine& engine_;
+  WorkQueue& work_;
   Info info_;
   std::vector<std::unique_ptr<TxSide>> tx_;  ///< by context; null: not open
   std::vector<std::unique_ptr<RxSide>> rx_;  ///< by context, open or not: messages to a closed one wait in its table

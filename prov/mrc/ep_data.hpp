@@ -43,6 +43,7 @@ inline void apply_default_flags(const Endpoint& ep, std::size_t length, msg::Tra
   t.signal = ep.signals_tx(flags);
   t.inject = (flags & FI_INJECT) != 0 && length <= ep.inject_size();
   t.want_ack = (flags & kAckLevels) != 0;
+  t.trigger = (flags & FI_TRIGGER) != 0;
 }
 
 /// The same for *msg calls: their flags replace the endpoint's, except for the level of completion.
@@ -53,6 +54,8 @@ inline void apply_flags(const Endpoint& ep, std::uint64_t flags, msg::Transmit& 
   t.has_data = (flags & FI_REMOTE_CQ_DATA) != 0;
   t.fence = (flags & FI_FENCE) != 0;
   t.more = (flags & FI_MORE) != 0;
+  t.trigger = (flags & FI_TRIGGER) != 0;
+  t.asked = (flags & FI_COMPLETION) != 0;
 }
 
 inline ssize_t send_call(fid_ep* fid, bool tagged, const Pieces& pieces, fi_addr_t to, std::uint64_t tag, bool has_data,
@@ -107,6 +110,10 @@ inline ssize_t receive_call(fid_ep* fid, bool tagged, const Pieces& pieces, fi_a
   if ((flags & FI_PEEK) != 0) return ep.table().peek(r, (flags & FI_CLAIM) != 0, (flags & FI_DISCARD) != 0);
   if ((flags & FI_CLAIM) != 0) return ep.table().claim(r, (flags & FI_DISCARD) != 0);
   if ((flags & FI_DISCARD) != 0) return -FI_EINVAL;
+  if ((flags & FI_TRIGGER) != 0) {
+    r.asked = (flags & FI_COMPLETION) != 0;
+    return r.multi ? -FI_ENOSYS : ep.defer(r);
+  }
   return ep.receive(r);
 }
 

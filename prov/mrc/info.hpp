@@ -19,16 +19,16 @@ inline constexpr std::uint32_t kVersion = FI_VERSION(0, 1);
 inline constexpr std::uint32_t kProtocol = FI_PROV_SPECIFIC | 0x4d5243;
 
 inline constexpr std::uint64_t kTxCaps =
-    FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_NAMED_RX_CTX;
+    FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | FI_NAMED_RX_CTX;
 inline constexpr std::uint64_t kRxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | FI_REMOTE_READ |
                                          FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE |
-                                         FI_SOURCE_ERR | FI_RMA_EVENT;
+                                         FI_SOURCE_ERR | FI_RMA_EVENT | FI_TRIGGER;
 inline constexpr std::uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV;
 inline constexpr std::uint64_t kCaps = kTxCaps | kRxCaps | kDomainCaps;
 /// Given only if asked for (or if nothing is asked for): they cost a look-up a message.
 inline constexpr std::uint64_t kOnRequestCaps = FI_SOURCE | FI_SOURCE_ERR;
 inline constexpr std::uint64_t kSecondaryCaps =
-    FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_FENCE | kDomainCaps;
+    FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_FENCE | FI_TRIGGER | kDomainCaps;
 inline constexpr std::uint64_t kMessageDirections = FI_SEND | FI_RECV;
 inline constexpr std::uint64_t kRmaDirections = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 

@@ -119,6 +119,8 @@ struct RegionPiece {
   std::size_t length = 0;
 };
 
+class WorkQueue;
+
 class Domain : public Holdable {
  public:
   virtual ~Domain() = default;
@@ -131,6 +133,8 @@ class Domain : public Holdable {
                       RegionPiece* out, std::size_t* out_count, Region* region) = 0;
   /// Changes whenever an MR is closed: cached resolutions (per-operation handles) re-check when it moved.
   virtual std::uint64_t mr_generation() const = 0;
+  /// Operations that wait for counters.
+  virtual WorkQueue& work() = 0;
 };
 
 /// Made by the messaging side; called by Domain's fi_endpoint op. Takes no lock itself.

@@ -31,6 +31,9 @@ struct Receive {
   std::span<const engine::GatherPiece> pieces{};
   std::uint64_t tag = 0, ignore = 0;
   void* context = nullptr;
+  bool asked = false;     ///< FI_COMPLETION, for deferred work
+  bool deferred = false;  ///< comes back in Done, with `counter`
+  Counter* counter = nullptr;
 };
 
 /// Lists by hash. Each keeps the order in which its members were added, so the first equal one is the earliest.

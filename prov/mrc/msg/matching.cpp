@@ -166,6 +166,8 @@ void Messenger::complete_receive(RxOp& op, const Message& m, std::size_t placed,
   }
   RxOp* multi = op.multi ? &op : op.parent;
   if (multi == nullptr) {
+    done.deferred = op.deferred;
+    done.counter = op.counter;
     table.give(op);
     listener.done(done);
     return;

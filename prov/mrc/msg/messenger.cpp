@@ -274,6 +274,8 @@ int Messenger::transmit(const Transmit& t) {
   op->fence = t.fence;
   op->strict = t.fence || t.keep_place;
   op->after = t.after;
+  op->deferred = t.deferred;
+  op->counter = t.counter;
   op->number = p.next_number++;
   op->error = 0;
   op->refs = 0;
@@ -346,6 +348,21 @@ void Messenger::finish_if_done(TxOp& op) {
   finish(op);
 }
 
+std::uint64_t transmit_flags(OpKind kind, bool tagged) {
+  switch (kind) {
+    case OpKind::kWrite:
+      return FI_RMA | FI_WRITE;
+    case OpKind::kRead:
+      return FI_RMA | FI_READ;
+    case OpKind::kAtomic:
+      return FI_ATOMIC | FI_WRITE;
+    case OpKind::kFetchAtomic:
+      return FI_ATOMIC | FI_READ;
+    default:
+      return FI_SEND | (tagged ? FI_TAGGED : FI_MSG);
+  }
+}
+
 void Messenger::finish(TxOp& op) {
   Done done;
   done.kind = op.kind;
@@ -357,23 +374,9 @@ void Messenger::finish(TxOp& op) {
   done.completion.op_context = op.context;
   done.completion.len = op.length;
   done.completion.tag = op.tag;
-  switch (op.kind) {
-    case OpKind::kWrite:
-      done.completion.flags = FI_RMA | FI_WRITE;
-      break;
-    case OpKind::kRead:
-      done.completion.flags = FI_RMA | FI_READ;
-      break;
-    case OpKind::kAtomic:
-      done.completion.flags = FI_ATOMIC | FI_WRITE;
-      break;
-    case OpKind::kFetchAtomic:
-      done.completion.flags = FI_ATOMIC | FI_READ;
-      break;
-    default:
-      done.completion.flags = FI_SEND | (op.tagged ? FI_TAGGED : FI_MSG);
-      break;
-  }
+  done.completion.flags = transmit_flags(op.kind, op.tagged);
+  done.deferred = op.deferred;
+  done.counter = op.counter;
   if (op.atomic != nullptr) {
     done.completion.len = op.atomic->length;
     release_atomic(op);

@@ -43,6 +43,8 @@ struct Done {
   EndpointName from{};           ///< the peer's name when its message came
   void* owner = nullptr;         ///< transmits: whose they are (Transmit::owner)
   std::uint16_t rx_context = 0;  ///< remote RMA: the receive context that it was addressed to
+  bool deferred = false;         ///< deferred work, which is told to `counter` alone
+  Counter* counter = nullptr;
   std::string_view why{};
 };
 
@@ -84,6 +86,9 @@ struct Transmit {
   Peer* peer = nullptr;
   bool tagged = false, signal = true, inject = false, want_ack = false, has_data = false;
   bool fence = false;       ///< FI_FENCE
+  bool trigger = false;     ///< FI_TRIGGER: the endpoint's, not the messenger's
+  bool asked = false;       ///< FI_COMPLETION, for deferred work
+  bool deferred = false;    ///< comes back in Done, with `counter`
   bool more = false;        ///< FI_MORE: may wait for the next call, or for the next pass of progress
   bool keep_place = false;  ///< FI_ORDER_RAS, FI_ORDER_WAS: RMA does not overtake messages that wait for credits
   std::uint8_t after = 0;   ///< kFlagAfterWrites, kFlagAfterReads
@@ -95,6 +100,7 @@ struct Transmit {
   void* context = nullptr;
   void* owner = nullptr;         ///< comes back in Done: the transmit context
   std::uint16_t rx_context = 0;  ///< the peer's receive context
+  Counter* counter = nullptr;
 };
 
 struct Statistics {
@@ -245,6 +251,8 @@ class Messenger {
   std::vector<MatchTable*> tables_;  ///< by receive context
 };
 
+/// Flags of a transmit's completion.
+std::uint64_t transmit_flags(OpKind kind, bool tagged);
 /// Flags of a receive's completion.
 std::uint64_t receive_flags(bool tagged, bool has_data);
 /// libfabric's code for what the transport says.

@@ -24,6 +24,8 @@ void MatchTable::fill(RxOp& op, const Receive& r) {
   op.length = op.used = 0;
   op.children = 0;
   op.parent = nullptr;
+  op.deferred = r.deferred;
+  op.counter = r.counter;
   for (const auto& piece : r.pieces) op.length += piece.length;
 }
 

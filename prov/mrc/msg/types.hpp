@@ -59,12 +59,14 @@ struct TxOp {
   Peer* peer = nullptr;
   OpKind kind = OpKind::kSend;
   bool tagged = false, signal = false, inject = false, want_ack = false, has_data = false;
-  bool large = false;        ///< the bytes travel by themselves, not in the record
-  bool mail_done = false;    ///< our record was SACKed
-  bool answered = false;     ///< CTS (large send), ACK, FIN, or all bytes of a read are here
-  bool granted = false;      ///< CTS came
-  bool fence = false;        ///< nothing of it leaves before everything earlier to this peer has completed
-  bool strict = false;       ///< queued: neither it nor what is behind it may be overtaken
+  bool large = false;      ///< the bytes travel by themselves, not in the record
+  bool mail_done = false;  ///< our record was SACKed
+  bool answered = false;   ///< CTS (large send), ACK, FIN, or all bytes of a read are here
+  bool granted = false;    ///< CTS came
+  bool fence = false;      ///< nothing of it leaves before everything earlier to this peer has completed
+  bool strict = false;     ///< queued: neither it nor what is behind it may be overtaken
+  bool deferred = false;   ///< comes back in Done, with `counter`
+  Counter* counter = nullptr;
   std::uint8_t after = 0;    ///< kFlagAfter… of its record
   std::uint32_t number = 0;  ///< order of submission to the peer
   int error = 0;
@@ -102,6 +104,7 @@ struct RxOp {
   EndpointName from{};
   bool tagged = false, directed = false, signal = true, multi = false;
   bool detached = false;  ///< multi: no more messages go into it
+  bool deferred = false;  ///< comes back in Done, with `counter`
   std::uint8_t shape = 0;
   MatchTable* table = nullptr;
   void* context = nullptr;
@@ -111,6 +114,7 @@ struct RxOp {
   std::size_t used = 0;  ///< multi
   std::array<engine::GatherPiece, kMaxIov> pieces{};
   RxOp* parent = nullptr;
+  Counter* counter = nullptr;
   Hook hungry;  ///< multi: messages that it could not take yet wait for it
   // of the rendezvous:
   std::uint64_t total = 0, matched_tag = 0, data = 0;
