@@ -104,6 +104,7 @@ for script in fi_info bad_ports pingpong fi_talk mpi_switch mpi_impaired mpi_af_
   mesh_probe mesh_probe_kernel; do
   stage "$script" "test/e2e/$script.sh" "$build_dir"
 done
+stage stress test/e2e/stress.sh "$build_dir" 16
 stage kernel-srv6 tools/experiments/kernel_srv6.sh --build "$build_dir" --out "$build_dir/experiments-out" --seconds 8 \
   --mib 8
 [ $full = 1 ] || stage fabtests fabtests/run.sh quick --build "$build_dir" --out "$build_dir/fabtests-short" \
@@ -126,6 +127,12 @@ tsan() {
     meson test -C build-tsan --no-rebuild --print-errorlogs engine_unit prov_objects &&
     # Under TSan a forked child starts with signals blocked, which is what the case left out looks at.
     build-tsan/test/control/control_test '~a daemon inherits nothing of the application'
+}
+# The real provider under TSan, driven by threads that share domains and endpoints.
+tsan_stress() {
+  (CXX='ccache g++' build_only build-tsan \
+    'test/stress/stress prov/mrc/libmrc-fi.so prov/mrc/libmrc-ports.so tools/mrc-switch/mrc-switch' \
+    -Dsanitize=thread --buildtype=debugoptimized) && MRC_STRESS_SWITCH=$build_dir test/e2e/stress.sh build-tsan 32
 }
 many_seeds() {
   local seed
@@ -182,6 +189,8 @@ if [ $full = 1 ]; then
   stage fabtests fabtests
   stage asan-ubsan asan_ubsan
   stage tsan tsan
+  stage tsan-stress tsan_stress
+  stage stress-10-minutes test/e2e/stress.sh "$build_dir" 600
   stage many-seeds many_seeds
   stage faults-10000 "$build_dir/test/faults/faults" --seeds 10000 --jobs 2 --quiet
   stage fuzzing fuzzing
