@@ -131,7 +131,7 @@ tsan() {
 # The real provider under TSan, driven by threads that share domains and endpoints.
 tsan_stress() {
   (CXX='ccache g++' build_only build-tsan \
-    'test/stress/stress prov/mrc/libmrc-fi.so prov/mrc/libmrc-ports.so tools/mrc-switch/mrc-switch' \
+    'test/stress/stress prov/mrc/libmrc-fi.so prov/mrc/libmrc-ports.so' \
     -Dsanitize=thread --buildtype=debugoptimized) && MRC_STRESS_SWITCH=$build_dir test/e2e/stress.sh build-tsan 32
 }
 many_seeds() {
