@@ -18,7 +18,8 @@ prove that the traffic went through mrc.
 
 Passed: tests that pass over tcp and over mrc. Failed: tests that pass over tcp and not over mrc. Where tcp is another way
 through the MPI than libfabric's (Open MPI), those are run once more over libfabric's tcp, the way that mrc takes: what
-fails there too is listed apart, as the MPI's own fault, and counts as neither. The last line is
+fails there too is listed apart, as the MPI's own fault, and counts as neither; so are those in tools/mpi/NAME.known, with
+their reasons. The last line is
 "N passed, N failed"; the exit status is 0 if none failed.
 
   --np LIST       numbers of ranks (default 1,2,3,4)

@@ -4,6 +4,7 @@
 it; what the options mean stands there."""
 import argparse
 import contextlib
+import fnmatch
 import json
 import os
 import re
@@ -70,7 +71,7 @@ def compare(options, results):
                 tests = side.get(n, {"tests": {}})["tests"]
                 row += f"{sum(v[0] == 'ok' for t, v in tests.items() if module_of(t) == module):{width}d}"
         print(row)
-    good, bad, both, more, theirs = 0, [], [], [], []
+    good, bad, both, more, theirs, known = 0, [], [], [], [], []
     for n in columns:
         if n not in ours:
             continue
@@ -84,14 +85,17 @@ def compare(options, results):
                     more.append(f"np {n} {test} (tcp: {peer})")
             elif peer == "ok" and not (n not in peers and outcome == "skip"):
                 again = control.get(n, {"tests": {}})["tests"].get(test, ["ok"])[0]
-                if again == "ok":
+                if known_to_fail(options, test):
+                    known.append(f"np {n} {test}")
+                elif again == "ok":
                     bad.append((n, test, outcome, text))
                 else:
                     theirs.append(f"np {n} {test} (mrc: {outcome}, {options.control}: {again})")
             elif outcome != "skip":
                 both.append(f"np {n} {test} (mrc: {outcome}, tcp: {peer})")
     for title, names in (("pass over mrc only", more), ("pass over neither", both),
-                         ("fail in the MPI's way through libfabric, over its tcp as over mrc", theirs)):
+                         ("fail in the MPI's way through libfabric, over its tcp as over mrc", theirs),
+                         (f"not tried over mrc, for reasons in tools/mpi/{options.mpi}.known", known)):
         if names:
             print(f"\n{title}: {len(names)}")
             for name in names:
@@ -121,7 +125,8 @@ def run_control(options, ranks, peers, ours):
     """What passes over tcp and not over mrc, run by the same way through the MPI over another provider."""
     if peers is None:
         return {"tests": {}}
-    wanted = [test for test in peers["tests"] if passed(peers, test) and not passed(ours, test)]
+    wanted = [test for test in peers["tests"]
+              if passed(peers, test) and not passed(ours, test) and not known_to_fail(options, test)]
     if not wanted:
         return {"tests": {}}
     result = run_suite(options, options.control, ranks, [test for test in peers["tests"] if test not in wanted])
@@ -129,6 +134,13 @@ def run_control(options, ranks, peers, ours):
           f"{sum(passed(result, test) for test in wanted)} pass", flush=True)
     result["tests"] = {test: value for test, value in result["tests"].items() if test in wanted}
     return result
+
+
+def known_to_fail(options, test):
+    """The MPI's own faults, whatever the provider: tools/mpi/NAME.known, which gives the reasons."""
+    file = Path(__file__).with_name(f"{options.mpi}.known")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return any(fnmatch.fnmatchcase(test, line) for line in lines if line and not line.startswith("#"))
 
 
 def kept(options, known):
@@ -160,7 +172,8 @@ def main():
         results[side] = {}
         for ranks in options.np:
             reference = results["tcp"].get(str(ranks), {}) if side == "mrc" else {}
-            without = [test for test, value in reference.get("tests", {}).items() if value[0] == "hangs" and test != END]
+            without = [test for test, value in reference.get("tests", {}).items()
+                       if value[0] == "hangs" and test != END or known_to_fail(options, test)]
             # The spawn tests start as many processes as there are ranks, on every rank.
             with Switch(ranks + ranks * ranks) if side == "mrc" else contextlib.nullcontext():
                 result = results[side][str(ranks)] = run_suite(options, side, ranks, without)
