@@ -246,9 +246,11 @@ bool Messenger::on_control(Peer& p, const Record& r) {
       if ((op->kind != OpKind::kRead && op->kind != OpKind::kFetchAtomic) || op->handle != nullptr || op->answered ||
           r.bytes.size() != length_of(op->landing()))
         return false;
-      scatter(op->landing(), 0, r.bytes);
       op->answered = true;
-      finish_if_done(*op);
+      if (scatter(op->landing(), 0, r.bytes))
+        finish_if_done(*op);
+      else
+        fail(*op, FI_EIO);
       return true;
     }
     case RecordType::kCredit: {
@@ -264,6 +266,18 @@ bool Messenger::on_control(Peer& p, const Record& r) {
   }
 }
 
+/// One packet's bytes into what a handle stands for; with the last one all are where they belong. True: that was it.
+bool Messenger::land(Handle& h, std::span<const engine::GatherPiece> pieces, const transport::RxWrite& w) {
+  if (h.staging)
+    std::memcpy(h.staging.get() + w.va, w.payload.data(), w.payload.size());
+  else if (!scatter(pieces, w.va, w.payload))
+    h.failed = true;
+  h.arrived += w.payload.size();
+  if (h.arrived < h.length) return false;
+  if (h.staging && !scatter(pieces, 0, {h.staging.get(), static_cast<std::size_t>(h.length)})) h.failed = true;
+  return true;
+}
+
 Placement Messenger::place_direct(const transport::RxWrite& w) {
   Handle* h = handles_.at(w.rkey & 0xFFFF);
   const std::size_t size = w.payload.size();
@@ -272,24 +286,25 @@ Placement Messenger::place_direct(const transport::RxWrite& w) {
   if (size > h->length || w.va > h->length - size || size > h->length - h->arrived) return Placement::kRefused;
   switch (h->use) {
     case Handle::Use::kReceive:
-      scatter({h->receive->pieces.data(), h->receive->piece_count}, w.va, w.payload);
-      h->arrived += size;
-      if (h->arrived == h->length) {
+      if (land(*h, {h->receive->pieces.data(), h->receive->piece_count}, w)) {
         RxOp& rx = *h->receive;
         Peer& p = *h->peer;
+        const bool good = !h->failed;
         const auto placed = static_cast<std::size_t>(h->length);
         free_handle(h);
-        complete_rendezvous(rx, p, placed, 0);
+        complete_rendezvous(rx, p, good ? placed : 0, good ? 0 : FI_EIO);
       }
       break;
     case Handle::Use::kRead: {
       TxOp& op = *h->read;
-      scatter(op.landing(), w.va, w.payload);
-      h->arrived += size;
-      if (h->arrived == h->length) {
+      if (land(*h, op.landing(), w)) {
+        const bool good = !h->failed;
         free_handle(std::exchange(op.handle, nullptr));
         op.answered = true;
-        finish_if_done(op);
+        if (good)
+          finish_if_done(op);
+        else
+          fail(op, FI_EIO);
       }
       break;
     }
@@ -300,9 +315,8 @@ Placement Messenger::place_direct(const transport::RxWrite& w) {
         finish_target(t);
         return Placement::kRefused;
       }
-      scatter({t.pieces.data(), t.piece_count}, w.va, w.payload);
-      h->arrived += size;
-      if (h->arrived == h->length) {
+      if (land(*h, {t.pieces.data(), t.piece_count}, w)) {
+        if (h->failed) t.error = FI_EIO;
         t.complete = true;
         advance(t);
       }

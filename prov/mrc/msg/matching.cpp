@@ -95,7 +95,7 @@ int Messenger::deliver(RxOp& op, Peer& p, const Message& m, std::span<const std:
     rx->matched_tag = m.tag;
     rx->has_data = m.has_data;
     rx->data = m.data;
-    Handle* h = take_handle(p, Handle::Use::kReceive, n);
+    Handle* h = take_handle(p, Handle::Use::kReceive, n, {rx->pieces.data(), rx->piece_count});
     h->receive = rx;
     Record cts;
     cts.type = RecordType::kCts;
@@ -114,7 +114,8 @@ int Messenger::deliver(RxOp& op, Peer& p, const Message& m, std::span<const std:
     cts.op = m.op;
     add_control(p, cts);
   }
-  if (!bytes.empty()) scatter({op.pieces.data(), op.piece_count}, op.used, bytes.first(std::min(n, bytes.size())));
+  const bool good =
+      bytes.empty() || scatter({op.pieces.data(), op.piece_count}, op.used, bytes.first(std::min(n, bytes.size())));
   if (m.want_ack && !m.rts && m.epoch == p.epoch) {
     Record ack;
     ack.type = RecordType::kAck;
@@ -129,7 +130,7 @@ int Messenger::deliver(RxOp& op, Peer& p, const Message& m, std::span<const std:
   } else {
     op.table->unpost(op);
   }
-  complete_receive(op, m, n, where, 0);
+  complete_receive(op, m, n, where, good ? 0 : FI_EIO);
   return 0;
 }
 

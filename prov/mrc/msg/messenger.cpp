@@ -45,18 +45,23 @@ std::uint64_t length_of(std::span<const engine::GatherPiece> pieces) {
   return length;
 }
 
-void scatter(std::span<const engine::GatherPiece> pieces, std::uint64_t offset, std::span<const std::byte> bytes) {
+bool scatter(std::span<const engine::GatherPiece> pieces, std::uint64_t offset, std::span<const std::byte> bytes) {
   for (const auto& piece : pieces) {
-    if (bytes.empty()) return;
+    if (bytes.empty()) break;
     if (offset >= piece.length) {
       offset -= piece.length;
       continue;
     }
     const std::size_t n = std::min<std::size_t>(bytes.size(), piece.length - offset);
-    std::memcpy(static_cast<std::byte*>(const_cast<void*>(piece.base)) + offset, bytes.data(), n);
+    auto* to = static_cast<std::byte*>(const_cast<void*>(piece.base)) + offset;
+    if (!device::any()) [[likely]]
+      std::memcpy(to, bytes.data(), n);
+    else if (!device::copy_to(to, bytes.data(), n))
+      return false;
     bytes = bytes.subspan(n);
     offset = 0;
   }
+  return true;
 }
 
 Messenger::Messenger(const Config& config, Transport& transport, Host& host, MatchTable* table)
@@ -208,13 +213,17 @@ void Messenger::add_control(Peer& p, const Record& record, Chunk* chunk) {
   mark(p);
 }
 
-Handle* Messenger::take_handle(Peer& p, Handle::Use use, std::uint64_t length) {
+Handle* Messenger::take_handle(Peer& p, Handle::Use use, std::uint64_t length,
+                               std::span<const engine::GatherPiece> into) {
   Handle* h = handles_.take();
   if (h == nullptr) return nullptr;
   h->use = use;
   h->peer = &p;
   h->length = length;
   h->arrived = 0;
+  h->failed = false;
+  // Without it every packet is a copy of its own; slow, but no error.
+  if (device::any()) h->staging = device::stage(into, length);
   p.handles.push_back(*h);
   return h;
 }
@@ -222,6 +231,7 @@ Handle* Messenger::take_handle(Peer& p, Handle::Use use, std::uint64_t length) {
 void Messenger::free_handle(Handle* h) {
   h->use = Handle::Use::kNone;
   h->target = nullptr;
+  h->staging.reset();
   ++h->generation;  // from now on the peer's R_Key is stale
   h->all.unlink();
   handles_.give(h);
@@ -258,7 +268,18 @@ int Messenger::transmit(const Transmit& t) {
   if ((direct && handles_.available() == 0) || tx_ops_.available() == 0) return -FI_EAGAIN;
   AtomicOp* atomic = nullptr;
   if (is_atomic(t.kind) && !prepare_atomic(t, atomic)) return -FI_EAGAIN;
+  std::span<const engine::GatherPiece> pieces = t.pieces;
+  device::Staging staging;
+  engine::GatherPiece staged;
+  if (t.kind != OpKind::kRead && !is_atomic(t.kind) && device::among(pieces)) [[unlikely]] {
+    staging = device::stage(pieces, length);
+    if (!staging) return -FI_ENOMEM;
+    if (!device::gather(staging.get(), pieces)) return -FI_EIO;
+    staged = {staging.get(), length};
+    pieces = {&staged, 1};
+  }
   TxOp* op = tx_ops_.take();
+  op->staging = std::move(staging);
 
   op->atomic = atomic;
   op->mail_next = nullptr;
@@ -296,18 +317,18 @@ int Messenger::transmit(const Transmit& t) {
     op->gather = {op->pieces.data(), 1};
   } else if (t.inject) {
     std::byte* to = op->bounce;
-    for (const auto& piece : t.pieces) {
+    for (const auto& piece : pieces) {
       if (piece.length != 0) std::memcpy(to, piece.base, piece.length);
       to += piece.length;
     }
     op->pieces[0] = {op->bounce, length};
     op->gather = {op->pieces.data(), 1};
   } else {
-    std::copy(t.pieces.begin(), t.pieces.end(), op->pieces.begin());
-    op->gather = {op->pieces.data(), static_cast<std::uint32_t>(t.pieces.size())};
+    std::copy(pieces.begin(), pieces.end(), op->pieces.begin());
+    op->gather = {op->pieces.data(), static_cast<std::uint32_t>(pieces.size())};
   }
   if (direct) {
-    op->handle = take_handle(p, Handle::Use::kRead, landing);
+    op->handle = take_handle(p, Handle::Use::kRead, landing, op->landing());
     op->handle->read = op;
   }
   p.ops.push_back(*op);
@@ -387,6 +408,7 @@ void Messenger::finish(TxOp& op) {
   leave_queue(op);
   op.all.unlink();
   if (op.peer->strict_queued != 0) mark(*op.peer);  // a fenced operation may have waited for this one
+  op.staging.reset();
   ++op.generation;
   tx_ops_.give(&op);
   host_.done(done);

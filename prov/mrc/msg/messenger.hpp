@@ -165,7 +165,8 @@ class Messenger {
   void finish_if_done(TxOp&);
   void fail(TxOp&, int error);
   void leave_queue(TxOp&);
-  Handle* take_handle(Peer&, Handle::Use, std::uint64_t length);
+  /// `into`: what will be written.
+  Handle* take_handle(Peer&, Handle::Use, std::uint64_t length, std::span<const engine::GatherPiece> into);
   void free_handle(Handle*);
   void add_control(Peer&, const Record&, Chunk* chunk = nullptr);
   void credit_message(Peer&, std::uint32_t epoch, std::uint64_t bytes);
@@ -186,6 +187,7 @@ class Messenger {
   // incoming.cpp
   transport::Placement place_mail(const transport::RxWrite&);
   transport::Placement place_direct(const transport::RxWrite&);
+  static bool land(Handle&, std::span<const engine::GatherPiece>, const transport::RxWrite&);
   bool open_mailbox(Peer&, std::span<const std::byte> bytes, Chunk* chunk);
   bool check_session(Peer&, const MailHead&);
   bool on_ordered(Peer&, const Record&, std::span<const std::byte> raw, Chunk** owner);
@@ -222,6 +224,7 @@ class Messenger {
   void advance(TargetOp&);
   void finish_target(TargetOp&);
   void remote_done(const TargetOp&, Peer&);
+  int stage_source(TargetOp&);
   bool still_valid(TargetOp&);
 
   Config config_;
@@ -258,7 +261,7 @@ std::uint64_t receive_flags(bool tagged, bool has_data);
 /// libfabric's code for what the transport says.
 int error_of(transport::Status);
 std::uint64_t length_of(std::span<const engine::GatherPiece> pieces);
-/// Copies `bytes` to `offset` of the concatenated pieces (which are long enough).
-void scatter(std::span<const engine::GatherPiece> pieces, std::uint64_t offset, std::span<const std::byte> bytes);
+/// Copies `bytes` to `offset` of the concatenated pieces (which are long enough). False if a device refused them.
+bool scatter(std::span<const engine::GatherPiece> pieces, std::uint64_t offset, std::span<const std::byte> bytes);
 
 }  // namespace mrc::prov::msg

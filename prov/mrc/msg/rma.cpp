@@ -95,12 +95,10 @@ Messenger::Outcome Messenger::on_write(Peer& p, const Record& r) {
   t.data = r.data;
   t.rx_context = r.context;
   if (t.has_data && !host_.remote_room(t.rx_context)) return Outcome::kStall;
-  const int error = resolve(r, FI_REMOTE_WRITE, t);
+  int error = resolve(r, FI_REMOTE_WRITE, t);
   if (error == 0 && must_wait(p, r, &t)) return Outcome::kStall;
-  if (error == 0) {
-    scatter({t.pieces.data(), t.piece_count}, 0, r.bytes);
-    remote_done(t, p);
-  }
+  if (error == 0 && !scatter({t.pieces.data(), t.piece_count}, 0, r.bytes)) error = FI_EIO;
+  if (error == 0) remote_done(t, p);
   fin(p, r.op, error);
   credit_request(p, p.epoch);
   return Outcome::kTaken;
@@ -134,7 +132,7 @@ Messenger::Outcome Messenger::on_write_request(Peer& p, const Record& r) {
     advance(*t);
     return Outcome::kTaken;
   }
-  t->handle = take_handle(p, Handle::Use::kTarget, t->length);
+  t->handle = take_handle(p, Handle::Use::kTarget, t->length, {t->pieces.data(), t->piece_count});
   t->handle->target = t;
   Record cts;
   cts.type = RecordType::kCts;
@@ -155,20 +153,19 @@ Messenger::Outcome Messenger::on_read_request(Peer& p, const Record& r) {
     if (error == 0) {
       Chunk* chunk = chunks_.take(std::max<std::size_t>(1, t.length));
       if (chunk == nullptr) return Outcome::kStall;
-      std::size_t at = 0;
-      for (std::uint32_t i = 0; i < t.piece_count; ++i) {
-        if (t.pieces[i].length != 0) std::memcpy(chunk->data + at, t.pieces[i].base, t.pieces[i].length);
-        at += t.pieces[i].length;
+      if (device::gather(chunk->data, {t.pieces.data(), t.piece_count})) {
+        Record answer;
+        answer.type = RecordType::kReadData;
+        answer.op = r.op;
+        answer.bytes = {chunk->data, static_cast<std::size_t>(t.length)};
+        add_control(p, answer, chunk);
+        remote_done(t, p);
+      } else {
+        chunks_.give(chunk);
+        error = FI_EIO;
       }
-      Record answer;
-      answer.type = RecordType::kReadData;
-      answer.op = r.op;
-      answer.bytes = {chunk->data, at};
-      add_control(p, answer, chunk);
-      remote_done(t, p);
-    } else {
-      fin(p, r.op, error);
     }
+    if (error != 0) fin(p, r.op, error);
     credit_request(p, p.epoch);
     return Outcome::kTaken;
   }
@@ -189,11 +186,24 @@ Messenger::Outcome Messenger::on_read_request(Peer& p, const Record& r) {
     return Outcome::kStall;
   }
   p.targets.push_back(*t);
+  if (t->error == 0) t->error = stage_source(*t);
   if (t->error != 0)
     finish_target(*t);
   else
     pending_targets_.push_back(*t);  // its writes are posted outside place()
   return Outcome::kTaken;
+}
+
+/// A device's bytes are read once, into host memory that the engine may read as often as it has to.
+int Messenger::stage_source(TargetOp& t) {
+  const std::span<const engine::GatherPiece> pieces(t.pieces.data(), t.piece_count);
+  if (!device::among(pieces)) return 0;
+  t.staging = device::stage(pieces, t.length);
+  if (!t.staging) return FI_ENOMEM;
+  if (!device::gather(t.staging.get(), pieces)) return FI_EIO;
+  t.staged = {t.staging.get(), static_cast<std::size_t>(t.length)};
+  t.gather = {&t.staged, 1};
+  return 0;
 }
 
 bool Messenger::still_valid(TargetOp& t) {
@@ -275,6 +285,7 @@ void Messenger::finish_target(TargetOp& t) {
   }
   t.all.unlink();
   t.pending.unlink();
+  t.staging.reset();
   targets_.give(&t);
 }
 

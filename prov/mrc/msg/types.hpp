@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 
+#include "../device.hpp"
 #include "../objects.hpp"
 #include "pools.hpp"
 #include "records.hpp"
@@ -84,6 +85,7 @@ struct TxOp {
   Handle* handle = nullptr;  ///< where a large read lands
   std::byte* bounce = nullptr;
   AtomicOp* atomic = nullptr;
+  device::Staging staging;  ///< the bytes of a device, in host memory
 
   /// Where what the peer sends back goes.
   std::span<const engine::GatherPiece> landing() const {
@@ -145,6 +147,8 @@ struct TargetOp {
   std::array<engine::GatherPiece, kMaxSegments * kMaxRegionPieces> pieces{};
   std::uint32_t piece_count = 0;
   engine::Gather gather{};
+  device::Staging staging;  ///< a read's source, if it is on a device
+  engine::GatherPiece staged{};
 };
 
 /// A grant: a peer may write these bytes directly.
@@ -161,6 +165,8 @@ struct Handle {
     TargetOp* target = nullptr;
   };
   std::uint64_t length = 0, arrived = 0;
+  bool failed = false;      ///< a device refused bytes
+  device::Staging staging;  ///< where bytes for a device are collected
 
   std::uint32_t rkey() const { return static_cast<std::uint32_t>(generation) << 16 | index; }
 };
