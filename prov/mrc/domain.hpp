@@ -29,6 +29,7 @@ class DomainObject final : public Domain {
 
   FabricObject& fabric() { return fabric_; }
   MrTable& regions() { return regions_; }
+  bool has_device_memory() const { return (info_->caps & FI_HMEM) != 0; }
   bool provider_keys() const { return provider_keys_; }
   fid_domain* fid() { return &handle_.fid; }
 

@@ -76,6 +76,8 @@ void apply_hints(std::uint32_t version, const fi_info* hints, fi_info& info) {
   tx.caps &= info.caps;
   rx.caps &= info.caps;
   apply_order(*hints, info);
+  const std::uint64_t device_memory = hints->caps & FI_HMEM;  // check_hints has seen that it works
+  info.caps |= device_memory;
   if (hints->domain_attr != nullptr) apply_domain(version, *hints->domain_attr, *info.domain_attr);
   if (const fi_ep_attr* ask = hints->ep_attr; ask != nullptr) {
     echo(info.ep_attr->tx_ctx_cnt, ask->tx_ctx_cnt);
@@ -95,6 +97,9 @@ void apply_hints(std::uint32_t version, const fi_info* hints, fi_info& info) {
     echo(rx.size, ask->size);
     echo(rx.iov_limit, ask->iov_limit);
   }
+  tx.caps |= device_memory;
+  rx.caps |= device_memory;
+  if (device_memory != 0) info.domain_attr->mr_mode |= FI_MR_HMEM;
 }
 
 }  // namespace mrc::prov

@@ -3,7 +3,9 @@
 #include <strings.h>
 
 #include <cinttypes>
+#include <string>
 
+#include "cuda.hpp"
 #include "info.hpp"
 #include "log.hpp"
 
@@ -55,6 +57,19 @@ bool mr_mode_fits(std::uint32_t version, int mode) {
   }
   MRC_INFO(CORE, "hints have domain_attr->mr_mode 0x%x, which combines FI_MR_BASIC or FI_MR_SCALABLE with bits",
            static_cast<unsigned>(mode));
+  return false;
+}
+
+/// Device memory is offered where it works, which only the driver knows: it is asked when somebody hints FI_HMEM.
+bool device_memory_fits(const fi_info& hints) {
+  if ((hints.caps & FI_HMEM) == 0) return true;
+  if (hints.domain_attr == nullptr || (hints.domain_attr->mr_mode & FI_MR_HMEM) == 0) {
+    MRC_INFO(CORE, "hints ask for FI_HMEM without FI_MR_HMEM in mr_mode; mrc needs device memory to be registered");
+    return false;
+  }
+  std::string why;
+  if (Cuda::instance(&why) != nullptr) return true;
+  MRC_INFO(CORE, "hints ask for FI_HMEM: %s", why.c_str());
   return false;
 }
 
@@ -121,7 +136,7 @@ bool endpoint_fits(const fi_info& base, const fi_info& hints) {
 
 // Capabilities of the other direction are ignored, as fi_getinfo(3) allows applications to set info->caps here too.
 bool tx_fits(const fi_tx_attr& have, const fi_tx_attr& ask) {
-  const std::uint64_t ignored = (kRxCaps & ~kTxCaps) | kDomainCaps;
+  const std::uint64_t ignored = (kRxCaps & ~kTxCaps) | kDomainCaps | FI_HMEM;
   return only("tx_attr->caps", ask.caps & ~ignored, have.caps, FI_TYPE_CAPS) &&
          only("tx_attr->op_flags", ask.op_flags, have.op_flags, FI_TYPE_OP_FLAGS) &&
          only("tx_attr->msg_order", ask.msg_order, have.msg_order, FI_TYPE_MSG_ORDER) &&
@@ -133,7 +148,7 @@ bool tx_fits(const fi_tx_attr& have, const fi_tx_attr& ask) {
 }
 
 bool rx_fits(const fi_rx_attr& have, const fi_rx_attr& ask) {
-  const std::uint64_t ignored = (kTxCaps & ~kRxCaps) | kDomainCaps;
+  const std::uint64_t ignored = (kTxCaps & ~kRxCaps) | kDomainCaps | FI_HMEM;
   return only("rx_attr->caps", ask.caps & ~ignored, have.caps, FI_TYPE_CAPS) &&
          only("rx_attr->op_flags", ask.op_flags, have.op_flags, FI_TYPE_OP_FLAGS) &&
          only("rx_attr->msg_order", ask.msg_order, have.msg_order, FI_TYPE_MSG_ORDER) &&
@@ -163,7 +178,8 @@ bool fabric_fits(const fi_fabric_attr& ask) {
 
 int check_hints(std::uint32_t version, const fi_info& base, const fi_info& hints, bool automatic_progress) {
   const bool fits = (hints.ep_attr == nullptr || type_fits(*hints.ep_attr)) &&
-                    only("caps", hints.caps, base.caps, FI_TYPE_CAPS) && sources_fit(hints.caps) &&
+                    only("caps", hints.caps & ~FI_HMEM, base.caps, FI_TYPE_CAPS) && sources_fit(hints.caps) &&
+                    device_memory_fits(hints) &&
                     format_fits(hints.addr_format) &&
                     (hints.fabric_attr == nullptr || fabric_fits(*hints.fabric_attr)) &&
                     (hints.domain_attr == nullptr ||

@@ -30,6 +30,18 @@ MrObject::~MrObject() {
   domain_.drop();
 }
 
+void MrObject::add_devices(const std::vector<device::Allocation>& allocations) {
+  for (const auto& allocation : allocations) {
+    devices_.push_back(allocation.base);
+    device::add(allocation);
+  }
+}
+
+void MrObject::forget_devices() {
+  for (const auto base : devices_) device::remove(base);
+  devices_.clear();
+}
+
 int MrObject::bind(struct fid* other, std::uint64_t flags) {
   if (other == nullptr) return -FI_EINVAL;
   if (other->fclass == FI_CLASS_EP) return 0;  // regions belong to the domain, every endpoint of it may use them

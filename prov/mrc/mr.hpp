@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "device.hpp"
 #include "object.hpp"
 #include "objects.hpp"
 
@@ -34,6 +35,9 @@ class MrObject {
     return {key(), access_, (access & FI_REMOTE_WRITE) != 0 ? write_counter_ : read_counter_};
   }
   DomainObject& domain() { return domain_; }
+  /// The allocations of other devices that it lies in. Engine locked.
+  void add_devices(const std::vector<device::Allocation>& allocations);
+  void forget_devices();
   fid_mr* fid() { return &handle_.fid; }
 
  private:
@@ -44,6 +48,7 @@ class MrObject {
   std::size_t length_ = 0;  ///< of all pieces
   Counter* write_counter_ = nullptr;
   Counter* read_counter_ = nullptr;
+  std::vector<std::uintptr_t> devices_;  ///< bases of allocations, once for each piece
 };
 
 /// The regions of a domain that peers can name. Engine locked.

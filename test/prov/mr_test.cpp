@@ -179,5 +179,7 @@ TEST_CASE("what cannot be registered") {
   a.mr_iov = &piece;
   a.iov_count = 1;
   a.iface = FI_HMEM_CUDA;
+  CHECK(fi_mr_regattr(o.domain.get(), &a, 0, &mr) == -FI_EOPNOTSUPP);  // the domain was not opened with FI_HMEM
+  a.iface = FI_HMEM_ZE;
   CHECK(fi_mr_regattr(o.domain.get(), &a, 0, &mr) == -FI_ENOSYS);
 }

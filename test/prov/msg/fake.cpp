@@ -12,8 +12,9 @@ int FakeHost::resolve(std::uint64_t key, std::uint64_t address, std::size_t leng
   for (auto& r : regions) {
     if (r.key != key) continue;
     if ((r.access & access) != access) return -FI_EACCES;
-    if (length > r.bytes->size() || address > r.bytes->size() - length) return -FI_EINVAL;
-    out[0] = {r.bytes->data() + address, length};
+    const std::span<std::byte> all = r.bytes != nullptr ? std::span(*r.bytes) : r.memory;
+    if (length > all.size() || address > all.size() - length) return -FI_EINVAL;
+    out[0] = {all.data() + address, length};
     *count = 1;
     if (address < r.split && address + length > r.split) {
       out[0].length = r.split - address;

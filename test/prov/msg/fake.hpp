@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct FakeRegion {
   std::uint64_t access;
   std::vector<std::byte>* bytes;
   std::size_t split = 0;  ///< resolves as two pieces, the second from here
+  std::span<std::byte> memory{};  ///< in place of `bytes`
 };
 
 /// What a Host heard, in order.
