@@ -11,14 +11,6 @@
 namespace mrc::prov::msg {
 namespace {
 
-std::byte* gather(std::span<const engine::GatherPiece> pieces, std::byte* to) {
-  for (const auto& piece : pieces) {
-    if (piece.length != 0) std::memcpy(to, piece.base, piece.length);
-    to += piece.length;
-  }
-  return to;
-}
-
 /// What the target's region must allow.
 std::uint64_t access_of(AtomicType type) {
   if (type.kind == AtomicClass::kBase) return FI_REMOTE_WRITE;
@@ -76,12 +68,24 @@ void apply(AtomicKernel kernel, std::size_t size, std::span<const engine::Gather
   }
 }
 
+/// The same where some of the target is on a device: atomic towards other operations of ours, not towards what the
+/// device itself does meanwhile. False if it could not be done; then nothing was.
+bool apply_staged(AtomicKernel kernel, std::size_t size, std::span<const engine::GatherPiece> target,
+                  std::size_t length, const std::byte* operand, const std::byte* compare, std::byte* result,
+                  bool changes) {
+  const device::Staging staged = device::stage(target, length);
+  if (!staged || !device::gather(staged.get(), target)) return false;
+  const engine::GatherPiece piece{staged.get(), length};
+  apply(kernel, size, {&piece, 1}, operand, compare, result);
+  return !changes || scatter(target, 0, {staged.get(), length});
+}
+
 }  // namespace
 
-/// Copies the operands; false if there is no room at the moment.
-bool Messenger::prepare_atomic(const Transmit& t, AtomicOp*& out) {
+/// Copies the operands. 0, -FI_EAGAIN if there is no room at the moment, -FI_EIO if a device refused them.
+int Messenger::prepare_atomic(const Transmit& t, AtomicOp*& out) {
   AtomicOp* a = atomics_.take();
-  if (a == nullptr) return false;
+  if (a == nullptr) return -FI_EAGAIN;
   a->type = t.atomic;
   a->length = 0;
   for (const auto& s : t.segments) a->length += s.length;
@@ -90,14 +94,19 @@ bool Messenger::prepare_atomic(const Transmit& t, AtomicOp*& out) {
     a->operands = chunks_.take(static_cast<std::size_t>(operand_length(t.atomic, a->length)));
     if (a->operands == nullptr) {
       atomics_.give(a);
-      return false;
+      return -FI_EAGAIN;
     }
-    gather(t.compare, gather(t.pieces, a->operands->data));
+    std::byte* to = a->operands->data;
+    if (!device::gather(to, t.pieces) || !device::gather(to + length_of(t.pieces), t.compare)) {
+      chunks_.give(a->operands);
+      atomics_.give(a);
+      return -FI_EIO;
+    }
   }
   std::copy(t.results.begin(), t.results.end(), a->results.begin());
   a->result_count = static_cast<std::uint32_t>(t.results.size());
   out = a;
-  return true;
+  return 0;
 }
 
 void Messenger::release_atomic(TxOp& op) {
@@ -140,10 +149,19 @@ Messenger::Outcome Messenger::on_atomic(Peer& p, const Record& r) {
     chunks_.give(chunk);
     return Outcome::kStall;
   }
-  const bool has_operand = !r.bytes.empty();
-  apply(kernel, size, {now.pieces.data(), now.piece_count}, has_operand ? r.bytes.data() : nullptr,
-        r.atomic.kind == AtomicClass::kCompare ? r.bytes.data() + length : nullptr,
-        chunk != nullptr ? chunk->data : nullptr);
+  const std::byte* operand = r.bytes.empty() ? nullptr : r.bytes.data();
+  const std::byte* compare = r.atomic.kind == AtomicClass::kCompare ? operand + length : nullptr;
+  std::byte* result = chunk != nullptr ? chunk->data : nullptr;
+  const std::span<const engine::GatherPiece> target(now.pieces.data(), now.piece_count);
+  if (!device::among(target)) {
+    apply(kernel, size, target, operand, compare, result);
+  } else if (!apply_staged(kernel, size, target, length, operand, compare, result, r.atomic.op != FI_ATOMIC_READ)) {
+    if (chunk != nullptr) chunks_.give(chunk);
+    if (later != nullptr) targets_.give(later);
+    fin(p, r.op, FI_EIO);
+    credit_request(p, p.epoch);
+    return Outcome::kTaken;
+  }
   remote_done(now, p);
   if (!direct) {
     if (now.read) {

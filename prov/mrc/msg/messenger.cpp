@@ -267,7 +267,8 @@ int Messenger::transmit(const Transmit& t) {
   const bool direct = landing > config_.inline_read;  // the peer's answer does not fit a record
   if ((direct && handles_.available() == 0) || tx_ops_.available() == 0) return -FI_EAGAIN;
   AtomicOp* atomic = nullptr;
-  if (is_atomic(t.kind) && !prepare_atomic(t, atomic)) return -FI_EAGAIN;
+  if (is_atomic(t.kind))
+    if (const int error = prepare_atomic(t, atomic)) return error;
   std::span<const engine::GatherPiece> pieces = t.pieces;
   device::Staging staging;
   engine::GatherPiece staged;

@@ -210,7 +210,7 @@ class Messenger {
   void discard_message(Unexpected&);
 
   // atomic.cpp
-  bool prepare_atomic(const Transmit&, AtomicOp*&);
+  int prepare_atomic(const Transmit&, AtomicOp*&);
   void release_atomic(TxOp&);
   Outcome on_atomic(Peer&, const Record&);
 
