@@ -161,6 +161,7 @@ std::vector<Test> rma_tests();
 std::vector<Test> atomic_tests();
 std::vector<Test> wait_tests();
 std::vector<Test> binding_tests();
+std::vector<Test> context_tests();
 
 /// Tests in which the other process comes late, dies and comes back; `self` is this program.
 void failures(const char* self, const char* peer_ip);
