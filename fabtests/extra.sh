@@ -64,7 +64,8 @@ stress() {
   cat log.server >>log
   report "$line" $started log $code
 }
-# Not fi_mr_cache_evict (registers a key twice, and times a cache that mrc does not have), fi_unmap_mem, check_hmem (devices).
+# Not fi_mr_cache_evict (registers a key twice, and times a cache that mrc does not have), fi_unmap_mem, check_hmem (devices),
+# fi_rdm_deferred_wq -T c_atomic (expects FI_CSWAP_LE to swap where 255 is not <= the target: fails over sockets too).
 
 alone fi_loopback
 pair fi_resmgmt_test
@@ -72,7 +73,7 @@ pair fi_resmgmt_test -t -d
 pair fi_resmgmt_test -j -S 8 -R 8 -m 64
 pair fi_rdm_multi_domain
 pair fi_rdm_multi_domain -c 4
-for what in '' '-T msg' '-T tagged' '-T rma' '-T atomic' '-T f_atomic' '-T c_atomic' '-a'; do
+for what in '' '-T msg' '-T tagged' '-T rma' '-T atomic' '-T f_atomic' '-a'; do
   # shellcheck disable=SC2086
   pair fi_rdm_deferred_wq $what
 done
