@@ -64,8 +64,9 @@ stress() {
   cat log.server >>log
   report "$line" $started log $code
 }
-# Not fi_mr_cache_evict (registers a key twice, and times a cache that mrc does not have), fi_unmap_mem, check_hmem (devices),
-# fi_rdm_deferred_wq -T c_atomic (expects FI_CSWAP_LE to swap where 255 is not <= the target: fails over sockets too).
+# Left out: fi_mr_cache_evict registers a key twice and times a cache that mrc does not have; fi_unmap_mem and check_hmem
+# are about devices; fi_rdm_deferred_wq -T c_atomic expects FI_CSWAP_LE to swap where 255 is not <= the target (it fails
+# over sockets too).
 
 alone fi_loopback
 pair fi_resmgmt_test
