@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from job import Job, Switch, traffic  # noqa: E402
 
 GROUPS = ("pt2pt", "collective", "one-sided", "congestion")
-NOT_FOR = re.compile(r"requires (exactly|at least|an even)|even number of processes", re.IGNORECASE)
+NOT_FOR = re.compile(r"requires (exactly|at least|an even)|even number of processes|"
+                     r"Increase the number of processes", re.IGNORECASE)
 
 
 def programs(root, only):
