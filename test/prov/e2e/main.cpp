@@ -20,8 +20,9 @@ int side(int fd, bool client, const char* only) {
     talk::Line line(fd);
     talk::Host host;
     talk::Pair pair{host, line, client};
-    for (const auto& group : {talk::binding_tests(), talk::context_tests(), talk::message_tests(),
-                              talk::matching_tests(), talk::rma_tests(), talk::atomic_tests(), talk::wait_tests()})
+    for (const auto& group :
+         {talk::binding_tests(), talk::context_tests(), talk::message_tests(), talk::matching_tests(),
+          talk::rma_tests(), talk::trigger_tests(), talk::atomic_tests(), talk::wait_tests()})
       for (const auto& test : group) {
         if (only != nullptr && std::strstr(test.name, only) == nullptr) continue;
         current = test.name;

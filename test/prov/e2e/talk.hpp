@@ -158,6 +158,7 @@ struct Test {
 std::vector<Test> message_tests();
 std::vector<Test> matching_tests();
 std::vector<Test> rma_tests();
+std::vector<Test> trigger_tests();
 std::vector<Test> atomic_tests();
 std::vector<Test> wait_tests();
 std::vector<Test> binding_tests();
