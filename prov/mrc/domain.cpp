@@ -19,8 +19,8 @@ extern fi_ops_domain domain_ops;
 DomainObject::DomainObject(FabricObject& fabric, std::shared_ptr<engine::Engine> engine, fi_info* info, void* context)
     : fabric_(fabric), engine_(std::move(engine)), info_(info) {
   const int mode = info->domain_attr->mr_mode;
-  virtual_addresses_ = mode == FI_MR_BASIC || (mode & FI_MR_VIRT_ADDR) != 0;
-  provider_keys_ = mode == FI_MR_BASIC || (mode & FI_MR_PROV_KEY) != 0;
+  virtual_addresses_ = mode == abi::kMrBasic || (mode & FI_MR_VIRT_ADDR) != 0;
+  provider_keys_ = mode == abi::kMrBasic || (mode & FI_MR_PROV_KEY) != 0;
   handle_.self = this;
   handle_.fid.fid = {FI_CLASS_DOMAIN, context, &domain_fid_ops};
   handle_.fid.ops = &domain_ops;

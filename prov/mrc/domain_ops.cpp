@@ -6,6 +6,7 @@
 #include "av.hpp"
 #include "cntr.hpp"
 #include "cq.hpp"
+#include "abi.hpp"
 #include "domain.hpp"
 #include "fabric.hpp"
 #include "log.hpp"
@@ -29,7 +30,7 @@ int close_domain(struct fid* fid) {
 int bind_domain(struct fid*, struct fid* other, std::uint64_t flags) {
   // An event queue would hear of asynchronous registrations (FI_REG_MR); mrc has none to report.
   if (other == nullptr || other->fclass != FI_CLASS_EQ) return -FI_EINVAL;
-  if ((flags & FI_REG_MR) == 0) return 0;
+  if ((flags & abi::kRegMr) == 0) return 0;
   MRC_INFO(DOMAIN, "memory registration is synchronous: FI_REG_MR is not supported");
   return -FI_ENOSYS;
 }

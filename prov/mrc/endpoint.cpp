@@ -68,10 +68,10 @@ void Endpoint::fill(std::size_t fid_class, void* context) {
   ep.collective = &endpoint_collective_ops;
 }
 
-bool Endpoint::source(fi_addr_t address, EndpointName* name, const EndpointName** out) const {
+bool Endpoint::source(bool tagged, fi_addr_t address, EndpointName* name, const EndpointName** out) const {
   *out = nullptr;
-  if (core_ != nullptr) return core_->source(address, name, out);
-  if (!rx_->users.empty()) return rx_->users.front()->source(address, name, out);
+  if (core_ != nullptr) return core_->source(tagged, address, name, out);
+  if (!rx_->users.empty()) return rx_->users.front()->source(tagged, address, name, out);
   return address == FI_ADDR_UNSPEC;
 }
 

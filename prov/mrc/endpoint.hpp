@@ -64,7 +64,7 @@ class Endpoint {
   msg::MatchTable& table() { return *rx_->table; }
   int cannot_receive() const { return refusal(rx_); }
   /// Name of a directed receive's source; false if the address is not in the vector. `out` null: any source.
-  bool source(fi_addr_t address, EndpointName* name, const EndpointName** out) const;
+  bool source(bool tagged, fi_addr_t address, EndpointName* name, const EndpointName** out) const;
   /// Sends `t` to `address`; -FI_EAGAIN has made one pass of progress, so that trying again gets on.
   ssize_t transmit(msg::Transmit& t, fi_addr_t address) {
     if (!can_send()) return refusal(tx_);

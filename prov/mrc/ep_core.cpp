@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "abi.hpp"
 #include "address.hpp"
 #include "log.hpp"
 #include "params.hpp"
@@ -224,9 +225,10 @@ msg::Peer* EndpointCore::peer(fi_addr_t address, int* error) {
   return found;
 }
 
-bool EndpointCore::source(fi_addr_t address, EndpointName* name, const EndpointName** out) const {
+bool EndpointCore::source(bool tagged, fi_addr_t address, EndpointName* name, const EndpointName** out) const {
   *out = nullptr;
-  if (address == FI_ADDR_UNSPEC || (info_.caps & FI_DIRECTED_RECV) == 0) return true;
+  const std::uint64_t directed = FI_DIRECTED_RECV | (tagged ? abi::kTaggedDirectedRecv : 0);
+  if (address == FI_ADDR_UNSPEC || (info_.caps & directed) == 0) return true;
   if (av_ == nullptr) return false;
   const auto found = av_->name(context_bits_ != 0 ? address & (FI_ADDR_UNSPEC >> context_bits_) : address);
   if (!found) return false;

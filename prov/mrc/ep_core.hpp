@@ -54,7 +54,7 @@ class EndpointCore final : public engine::Client, public msg::Host, public msg::
   engine::Engine& engine() { return engine_; }
   Domain& domain() { return domain_; }
   /// Name of a directed receive's source; false if the address is not in the vector. `out` null: any source.
-  bool source(fi_addr_t address, EndpointName* name, const EndpointName** out) const;
+  bool source(bool tagged, fi_addr_t address, EndpointName* name, const EndpointName** out) const;
   /// Sends `t` to `address`; -FI_EAGAIN has made one pass of progress, so that trying again gets on.
   ssize_t transmit(TxSide& side, msg::Transmit& t, fi_addr_t address);
   /// The same without progress: for work that was deferred.

@@ -105,7 +105,7 @@ inline ssize_t receive_call(fid_ep* fid, bool tagged, const Pieces& pieces, fi_a
   EndpointName name;
   const Endpoint::Lock lock(ep.engine());
   if (!ep.can_receive()) return ep.cannot_receive();
-  if (!ep.source(from, &name, &r.from)) return -FI_EINVAL;
+  if (!ep.source(tagged, from, &name, &r.from)) return -FI_EINVAL;
   if ((flags & FI_PEEK) != 0 && !ep.room()) return -FI_EAGAIN;
   if ((flags & FI_PEEK) != 0) return ep.table().peek(r, (flags & FI_CLAIM) != 0, (flags & FI_DISCARD) != 0);
   if ((flags & FI_CLAIM) != 0) return ep.table().claim(r, (flags & FI_DISCARD) != 0);

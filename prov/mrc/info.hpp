@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "abi.hpp"
 #include "address.hpp"
 
 namespace mrc::prov {
@@ -16,7 +17,7 @@ namespace mrc::prov {
 inline constexpr char kName[] = "mrc";
 inline constexpr std::uint32_t kVersion = FI_VERSION(0, 1);
 /// Provider-specific protocols have the high bit; the rest spells MRC.
-inline constexpr std::uint32_t kProtocol = FI_PROV_SPECIFIC | 0x4d5243;
+inline constexpr std::uint32_t kProtocol = abi::kProvSpecific | 0x4d5243;
 
 inline constexpr std::uint64_t kTxCaps =
     FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | FI_NAMED_RX_CTX;

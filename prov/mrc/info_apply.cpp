@@ -43,8 +43,8 @@ void apply_order(const fi_info& hints, fi_info& info) {
 }
 
 int answer_mr_mode(std::uint32_t version, int asked) {
-  if (asked == FI_MR_BASIC || asked == FI_MR_SCALABLE) return asked;
-  if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return FI_MR_SCALABLE;
+  if (asked == abi::kMrBasic || asked == abi::kMrScalable) return asked;
+  if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return abi::kMrScalable;
   // Bits say what the application can do; the answer is what it must do. Echoing them would only burden it, and some
   // (fabtests' fi_multi_mr) offer all bits but count on keys of their own and on offsets.
   return 0;
@@ -71,7 +71,8 @@ void apply_hints(std::uint32_t version, const fi_info* hints, fi_info& info) {
   if (hints == nullptr || hints->domain_attr == nullptr) info.domain_attr->mr_mode = answer_mr_mode(version, 0);
   if (hints == nullptr) return;
 
-  info.caps = narrow(info.caps, hints->caps);
+  const std::uint64_t newer = hints->caps & abi::newer_caps(version);
+  info.caps = narrow(info.caps, hints->caps) | newer;
   info.handle = hints->handle;
   tx.caps &= info.caps;
   rx.caps &= info.caps;
@@ -100,6 +101,7 @@ void apply_hints(std::uint32_t version, const fi_info* hints, fi_info& info) {
   tx.caps |= device_memory;
   rx.caps |= device_memory;
   if (device_memory != 0) info.domain_attr->mr_mode |= FI_MR_HMEM;
+  rx.caps |= newer;
 }
 
 }  // namespace mrc::prov

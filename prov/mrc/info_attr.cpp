@@ -31,7 +31,7 @@ struct Chain {
     tx.caps = kTxCaps;
     tx.op_flags = kTxOpFlags;
     tx.msg_order = kMessageOrder;
-    tx.comp_order = FI_ORDER_NONE;
+    tx.comp_order = abi::kOrderNone;
     tx.inject_size = p.inject_size;
     tx.size = p.tx_size;
     tx.iov_limit = kIovLimit;
@@ -40,7 +40,7 @@ struct Chain {
     rx.caps = kRxCaps;
     rx.op_flags = kRxOpFlags;
     rx.msg_order = kMessageOrder;
-    rx.comp_order = FI_ORDER_NONE;
+    rx.comp_order = abi::kOrderNone;
     rx.size = p.rx_size;
     rx.iov_limit = kIovLimit;
 
@@ -98,7 +98,7 @@ constexpr std::size_t kTail = 256;
 template <class T>
 T* copy(const T* from) {
   auto* to = static_cast<T*>(std::calloc(1, sizeof(T) + kTail));
-  if (to != nullptr && from != nullptr) std::memcpy(to, from, sizeof(T));
+  if (to != nullptr && from != nullptr) std::memcpy(to, from, abi::kKnown<T>);
   return to;
 }
 

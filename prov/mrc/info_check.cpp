@@ -40,6 +40,7 @@ bool format_fits(std::uint32_t format) {
     case FI_SOCKADDR:
     case FI_SOCKADDR_IN:
     case FI_SOCKADDR_IN6:
+    case abi::kSockaddrIp:
       return true;
     default:
       MRC_INFO(CORE, "hints ask for address format %u, mrc has FI_SOCKADDR_IN and FI_SOCKADDR_IN6", format);
@@ -49,10 +50,10 @@ bool format_fits(std::uint32_t format) {
 
 bool mr_mode_fits(std::uint32_t version, int mode) {
   // BASIC and SCALABLE are values of their own, not bits to combine; before 1.5 there is nothing else.
-  const bool old_value = mode == FI_MR_BASIC || mode == FI_MR_SCALABLE;
+  const bool old_value = mode == abi::kMrBasic || mode == abi::kMrScalable;
   if (FI_VERSION_LT(version, FI_VERSION(1, 5))) {
-    if (mode == FI_MR_UNSPEC || old_value) return true;
-  } else if ((mode & (FI_MR_BASIC | FI_MR_SCALABLE)) == 0 || old_value) {
+    if (mode == abi::kMrUnspec || old_value) return true;
+  } else if ((mode & (abi::kMrBasic | abi::kMrScalable)) == 0 || old_value) {
     return true;  // a bit says what the application can do; mrc needs none of them
   }
   MRC_INFO(CORE, "hints have domain_attr->mr_mode 0x%x, which combines FI_MR_BASIC or FI_MR_SCALABLE with bits",
@@ -98,7 +99,11 @@ bool domain_fits(std::uint32_t version, const fi_domain_attr& have, const fi_dom
     return false;
   }
   if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return true;  // the fields below did not exist
-  return at_most("domain_attr->cntr_cnt", ask.cntr_cnt, have.cntr_cnt) &&
+  // Counters have all 64 bits, whatever max_cntr_value is asked for.
+  const abi::DomainAttrTail newer = abi::tail(ask, fi_version());
+  return at_most("domain_attr->max_ep_auth_key", newer.max_ep_auth_key, 0) &&
+         at_most("domain_attr->max_group_id", newer.max_group_id, 0) &&
+         at_most("domain_attr->cntr_cnt", ask.cntr_cnt, have.cntr_cnt) &&
          at_most("domain_attr->mr_iov_limit", ask.mr_iov_limit, have.mr_iov_limit) &&
          at_most("domain_attr->mr_cnt", ask.mr_cnt, have.mr_cnt) &&
          at_most("domain_attr->max_err_data", ask.max_err_data, have.max_err_data) &&
@@ -135,8 +140,8 @@ bool endpoint_fits(const fi_info& base, const fi_info& hints) {
 }
 
 // Capabilities of the other direction are ignored, as fi_getinfo(3) allows applications to set info->caps here too.
-bool tx_fits(const fi_tx_attr& have, const fi_tx_attr& ask) {
-  const std::uint64_t ignored = (kRxCaps & ~kTxCaps) | kDomainCaps | FI_HMEM;
+bool tx_fits(std::uint32_t version, const fi_tx_attr& have, const fi_tx_attr& ask) {
+  const std::uint64_t ignored = (kRxCaps & ~kTxCaps) | kDomainCaps | FI_HMEM | abi::newer_caps(version);
   return only("tx_attr->caps", ask.caps & ~ignored, have.caps, FI_TYPE_CAPS) &&
          only("tx_attr->op_flags", ask.op_flags, have.op_flags, FI_TYPE_OP_FLAGS) &&
          only("tx_attr->msg_order", ask.msg_order, have.msg_order, FI_TYPE_MSG_ORDER) &&
@@ -147,8 +152,8 @@ bool tx_fits(const fi_tx_attr& have, const fi_tx_attr& ask) {
          at_most("tx_attr->rma_iov_limit", ask.rma_iov_limit, have.rma_iov_limit);
 }
 
-bool rx_fits(const fi_rx_attr& have, const fi_rx_attr& ask) {
-  const std::uint64_t ignored = (kTxCaps & ~kRxCaps) | kDomainCaps | FI_HMEM;
+bool rx_fits(std::uint32_t version, const fi_rx_attr& have, const fi_rx_attr& ask) {
+  const std::uint64_t ignored = (kTxCaps & ~kRxCaps) | kDomainCaps | FI_HMEM | abi::newer_caps(version);
   return only("rx_attr->caps", ask.caps & ~ignored, have.caps, FI_TYPE_CAPS) &&
          only("rx_attr->op_flags", ask.op_flags, have.op_flags, FI_TYPE_OP_FLAGS) &&
          only("rx_attr->msg_order", ask.msg_order, have.msg_order, FI_TYPE_MSG_ORDER) &&
@@ -178,15 +183,14 @@ bool fabric_fits(const fi_fabric_attr& ask) {
 
 int check_hints(std::uint32_t version, const fi_info& base, const fi_info& hints, bool automatic_progress) {
   const bool fits = (hints.ep_attr == nullptr || type_fits(*hints.ep_attr)) &&
-                    only("caps", hints.caps & ~FI_HMEM, base.caps, FI_TYPE_CAPS) && sources_fit(hints.caps) &&
-                    device_memory_fits(hints) &&
-                    format_fits(hints.addr_format) &&
+                    only("caps", hints.caps & ~FI_HMEM, base.caps | abi::newer_caps(version), FI_TYPE_CAPS) &&
+                    sources_fit(hints.caps) && device_memory_fits(hints) && format_fits(hints.addr_format) &&
                     (hints.fabric_attr == nullptr || fabric_fits(*hints.fabric_attr)) &&
                     (hints.domain_attr == nullptr ||
                      domain_fits(version, *base.domain_attr, *hints.domain_attr, automatic_progress)) &&
                     (hints.ep_attr == nullptr || endpoint_fits(base, hints)) &&
-                    (hints.tx_attr == nullptr || tx_fits(*base.tx_attr, *hints.tx_attr)) &&
-                    (hints.rx_attr == nullptr || rx_fits(*base.rx_attr, *hints.rx_attr));
+                    (hints.tx_attr == nullptr || tx_fits(version, *base.tx_attr, *hints.tx_attr)) &&
+                    (hints.rx_attr == nullptr || rx_fits(version, *base.rx_attr, *hints.rx_attr));
   return fits ? 0 : -FI_ENODATA;
 }
 

@@ -3,6 +3,8 @@
 #include "mr.hpp"
 
 #include <rdma/fi_errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
@@ -13,6 +15,21 @@
 namespace mrc::prov {
 
 extern fi_ops mr_fid_ops;
+
+namespace {
+
+// Linux 5.14's; older headers lack them.
+constexpr int kPopulateRead = 22, kPopulateWrite = 23;
+
+}  // namespace
+
+bool usable_memory(std::uintptr_t address, std::size_t length, bool write) {
+  if (length == 0) return true;
+  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  if (length > UINTPTR_MAX - page - address) return false;
+  const std::uintptr_t first = address & ~(page - 1);
+  return madvise(reinterpret_cast<void*>(first), address + length - first, write ? kPopulateWrite : kPopulateRead) == 0;
+}
 
 MrObject::MrObject(DomainObject& domain, const fi_mr_attr& attr)
     : domain_(domain), access_(attr.access), pieces_(attr.mr_iov, attr.mr_iov + attr.iov_count) {
@@ -75,6 +92,8 @@ int MrObject::resolve(bool virtual_addresses, std::uint64_t address, std::size_t
     offset = address - base;
   }
   if (offset > length_ || length > length_ - offset) return -FI_EINVAL;
+
+  if (everything() && !usable_memory(offset, length, (access & FI_REMOTE_WRITE) != 0)) return -FI_EINVAL;
 
   std::size_t used = 0;
   for (const iovec& piece : pieces_) {

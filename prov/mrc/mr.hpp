@@ -17,6 +17,9 @@ namespace mrc::prov {
 
 class DomainObject;
 
+/// Whether the process may read (or write) these bytes now; asks the kernel, and brings them in.
+bool usable_memory(std::uintptr_t address, std::size_t length, bool write);
+
 class MrObject {
  public:
   MrObject(DomainObject& domain, const fi_mr_attr& attr);
@@ -34,6 +37,8 @@ class MrObject {
   Region region(std::uint64_t access) const {
     return {key(), access_, (access & FI_REMOTE_WRITE) != 0 ? write_counter_ : read_counter_};
   }
+  /// The whole address space, of which most is no memory (MPI's dynamic windows). Each access is checked.
+  bool everything() const { return pieces_.front().iov_base == nullptr && length_ == UINTPTR_MAX; }
   DomainObject& domain() { return domain_; }
   /// The allocations of other devices that it lies in. Engine locked.
   void add_devices(const std::vector<device::Allocation>& allocations);

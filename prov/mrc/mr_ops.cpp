@@ -54,9 +54,12 @@ int check(const fi_mr_attr& attr, std::uint64_t flags) {
   for (std::size_t i = 0; i < attr.iov_count; ++i) {
     const iovec& piece = attr.mr_iov[i];
     const auto base = reinterpret_cast<std::uintptr_t>(piece.iov_base);
-    // The whole address space from 0 could be asked for, and any bad address in it would crash the target.
-    if ((base == 0 && piece.iov_len != 0) || piece.iov_len > UINTPTR_MAX - base ||
-        __builtin_add_overflow(total, piece.iov_len, &total)) {
+    // MPI's dynamic windows ask for the whole address space. A bad address in it must not crash the target: Linux 5.14
+    // and newer can say what is memory.
+    const bool everything = attr.iov_count == 1 && base == 0 && piece.iov_len == UINTPTR_MAX;
+    const auto here = reinterpret_cast<std::uintptr_t>(&total);
+    if ((base == 0 && piece.iov_len != 0 && !(everything && usable_memory(here, sizeof total, true))) ||
+        piece.iov_len > UINTPTR_MAX - base || __builtin_add_overflow(total, piece.iov_len, &total)) {
       MRC_INFO(MR, "piece %zu of the memory region, %p + %zu, is no memory", i, piece.iov_base, piece.iov_len);
       return -FI_EINVAL;
     }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Memory regions: keys, rights, bounds, pieces.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <array>
 #include <vector>
 
@@ -165,10 +168,37 @@ TEST_CASE("a region's counter hears of remote writes") {
   CHECK(fi_close(&reads->fid) == -FI_EBUSY);
 }
 
+TEST_CASE("the whole address space, as MPI's dynamic windows register it: only memory resolves") {
+  Objects o;
+  const auto mr = reg(o, {{nullptr, UINTPTR_MAX}}, kAll, 1);
+  REQUIRE(mr);
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  auto* pages =
+      static_cast<std::byte*>(mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(pages != MAP_FAILED);
+  REQUIRE(mprotect(pages + page, page, PROT_READ) == 0);
+  REQUIRE(munmap(pages + 2 * page, page) == 0);
+  const auto at = reinterpret_cast<std::uintptr_t>(pages);
+  const Resolved r = resolve(o, 1, at + 5, page - 5, FI_REMOTE_WRITE);
+  REQUIRE(r.code == 0);
+  REQUIRE(r.pieces.size() == 1);
+  CHECK(r.pieces.front().base == pages + 5);
+  CHECK(r.pieces.front().length == page - 5);
+  CHECK(resolve(o, 1, at, 2 * page, FI_REMOTE_READ).code == 0);
+  CHECK(resolve(o, 1, at, page + 1, FI_REMOTE_WRITE).code == -FI_EINVAL);
+  CHECK(resolve(o, 1, at, 2 * page + 1, FI_REMOTE_READ).code == -FI_EINVAL);
+  CHECK(resolve(o, 1, at + 2 * page, 1, FI_REMOTE_READ).code == -FI_EINVAL);
+  CHECK(resolve(o, 1, 0, 1, FI_REMOTE_READ).code == -FI_EINVAL);
+  CHECK(resolve(o, 1, UINTPTR_MAX - 1, 1, FI_REMOTE_READ).code == -FI_EINVAL);
+  CHECK(resolve(o, 1, 1, UINTPTR_MAX - 1, FI_REMOTE_READ).code == -FI_EINVAL);
+  munmap(pages, 2 * page);
+}
+
 TEST_CASE("what cannot be registered") {
   Objects o;
   std::byte buffer[8];
-  reg(o, {{nullptr, SIZE_MAX}}, kAll, 1, -FI_EINVAL);  // MPICH's dynamic windows fall back
+  reg(o, {{nullptr, 4096}}, kAll, 1, -FI_EINVAL);
+  reg(o, {{nullptr, SIZE_MAX - 1}}, kAll, 1, -FI_EINVAL);
   reg(o, {{buffer, SIZE_MAX}}, kAll, 1, -FI_EINVAL);
   reg(o, {{buffer, 8}}, FI_ATOMIC, 1, -FI_EINVAL);
   reg(o, std::vector<iovec>(9, {buffer, 8}), kAll, 1, -FI_EINVAL);
