@@ -125,7 +125,11 @@ int EndpointCore::open() {
   constexpr std::size_t kMostOperations = 65536;
   config.tx_size = static_cast<std::uint32_t>(std::min(info_.tx_size * tx_.size(), kMostOperations));
   config.inject_size = static_cast<std::uint32_t>(info_.inject_size);
-  if (const Params* p = params()) config.eager_size = static_cast<std::uint32_t>(p->eager_size);
+  if (const Params* p = params()) {
+    config.copy_size = static_cast<std::uint32_t>(p->copy_size);
+    config.eager_size = static_cast<std::uint32_t>(p->eager_size);
+    config.inline_read = static_cast<std::uint32_t>(p->read_size);
+  }
   config.seed = static_cast<std::uint64_t>(engine_.now().ns) ^ reinterpret_cast<std::uintptr_t>(this);
   for (auto& side : rx_)
     if (shared_rx_ == nullptr) side->make_table(msg::MatchTable::Report::kOwn, config.seed);

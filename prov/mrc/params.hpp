@@ -46,7 +46,9 @@ struct Params {
   std::size_t tx_size = 1024;      ///< default and largest transmit operations of an endpoint
   std::size_t rx_size = 1024;      ///< default and largest receive operations of an endpoint
   std::size_t inject_size = 1024;  ///< largest inject
+  std::size_t copy_size = 128;     ///< longer messages are gathered from the user's memory
   std::size_t eager_size = 16384;  ///< larger messages go by rendezvous
+  std::size_t read_size = 960;     ///< larger reads are answered by writes into the reader's memory
 };
 
 /// One knob: what fi_info -e prints, and how text becomes a value. `set` returns what is allowed if the text is not.

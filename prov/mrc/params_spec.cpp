@@ -219,10 +219,18 @@ constexpr ParamSpec kSpecs[] = {
      [](std::string_view t, Params& p) { return set_number(t, p.rx_size, 64, 65536); }},
     {"max_inject", "largest message of fi_inject in bytes, 256 to 4096 (default: 1024)",
      [](std::string_view t, Params& p) { return set_size(t, p.inject_size, 256, 4096); }},
+    {"copy_size",
+     "messages up to so many bytes are copied when they are sent, so that several share a packet; larger ones are read "
+     "where they are; 0 to 1k (default: 128)",
+     [](std::string_view t, Params& p) { return set_size(t, p.copy_size, 0, 1024); }},
     {"eager_size",
-     "messages up to so many bytes leave at once, larger ones when their receive is posted; 1k to 1m "
-     "(default: 16k)",
-     [](std::string_view t, Params& p) { return set_size(t, p.eager_size, 1024, 1 << 20); }},
+     "messages and RMA writes up to so many bytes leave at once, larger ones when their receive is posted or their "
+     "target is known; 1k to 64k (default: 16k)",
+     [](std::string_view t, Params& p) { return set_size(t, p.eager_size, 1024, 1 << 16); }},
+    {"read_size",
+     "RMA reads up to so many bytes are answered in a record, larger ones by writes into the reader's memory; 0 to 960 "
+     "(default: 960)",
+     [](std::string_view t, Params& p) { return set_size(t, p.read_size, 0, 960); }},
 };
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST_CASE("values reach the engine's configuration") {
   CHECK(engine_config(*parse({{"job_key", "abc"}})).transport.job_key[2] == std::byte{'c'});
   CHECK(parse({{"switch_socket", "/run/s"}})->switch_socket == "/run/s");
   CHECK(parse({{"max_inject", "2k"}})->inject_size == 2048);
-  CHECK(parse({{"eager_size", "1m"}})->eager_size == 1 << 20);
+  CHECK(parse({{"eager_size", "64k"}})->eager_size == 1 << 16);
 }
 
 TEST_CASE("a bad value is named, with what is allowed") {
@@ -122,7 +122,9 @@ TEST_CASE("a bad value is named, with what is allowed") {
       {"tx_size", {"0", "1e3"}},
       {"rx_size", {"1000000"}},
       {"max_inject", {"0", "5k", "k"}},
-      {"eager_size", {"1", "2m"}},
+      {"eager_size", {"1", "65k"}},
+      {"copy_size", {"2k", "-1"}},
+      {"read_size", {"961", "1k"}},
       {"config", {""}},
       {"stats", {""}},
       {"pcap", {""}},

@@ -94,6 +94,7 @@ int run_alone(const Options& options) {
   for (const std::size_t size : options.sizes) {
     if (options.rung == "inject" && size > alone.inject_size()) continue;
     if (options.rung == "rendezvous" && size <= 1024) continue;
+    if (options.rung == "eager" && size > 65536) continue;
     alone.measure(size);
   }
   return 0;

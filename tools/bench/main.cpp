@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     if (child == 0) {
       options.rung = rung;
       setenv("FI_PROVIDER", "mrc", 0);
-      setenv("FI_MRC_EAGER_SIZE", rung == "rendezvous" ? "1k" : "1m", 1);
+      setenv("FI_MRC_EAGER_SIZE", rung == "rendezvous" ? "1k" : "64k", 1);
       setenv("FI_MRC_MAX_INJECT", "4096", 1);
       std::exit(run(options));
     }

@@ -119,6 +119,7 @@ int side(const Options& options, bool first, int channel) {
   for (const std::size_t size : options.sizes) {
     if (options.rung == "inject" && size > self.inject_size()) continue;
     if (options.rung == "rendezvous" && size <= 1024) continue;
+    if (options.rung == "eager" && size > 65536) continue;
     self.measure(size);
   }
   return 0;

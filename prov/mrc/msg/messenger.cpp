@@ -72,7 +72,9 @@ Messenger::Messenger(const Config& config, Transport& transport, Host& host, Mat
       tx_ops_(std::min<std::uint32_t>(config.tx_size, 65536)),
       mails_(config.mails),
       bounce_(std::make_unique<std::byte[]>(std::size_t{config.tx_size} * config.inject_size)) {
+  config_.copy_size = std::min(config_.copy_size, kMaxCopy);
   config_.eager_size = std::min(config_.eager_size, kMaxEager);
+  config_.inline_read = std::min(config_.inline_read, kMaxInlineRead);
   tx_ops_.fill();
   mails_.fill();
   for (std::uint32_t i = 0; i < tx_ops_.limit(); ++i)

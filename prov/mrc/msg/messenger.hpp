@@ -74,9 +74,10 @@ struct Config {
   std::uint32_t tx_size = 1024;
   std::uint32_t rx_size = 1024;
   std::uint32_t inject_size = 256;
-  std::uint32_t eager_size = kMaxEager;  ///< longest send or write whose bytes travel in the record
-  std::uint32_t inline_read = 960;       ///< longest read that is answered in a record (fits the smallest MTU)
-  std::uint32_t mails = 320;             ///< mailbox messages on their way
+  std::uint32_t copy_size = 128;               ///< bytes up to here are copied into the mailbox message, not gathered
+  std::uint32_t eager_size = 16 * 1024;        ///< longest send or write whose bytes travel in the record
+  std::uint32_t inline_read = kMaxInlineRead;  ///< longest read that asks to be answered in a record
+  std::uint32_t mails = 320;                   ///< mailbox messages on their way
   std::size_t min_multi_recv = 64;
   std::uint64_t seed = 1;
 };

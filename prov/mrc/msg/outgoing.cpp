@@ -10,8 +10,6 @@
 namespace mrc::prov::msg {
 namespace {
 
-/// Up to here bytes are copied into the mailbox message; longer ones are gathered from where they are.
-constexpr std::size_t kCopyMax = 512;
 /// Longest MRC message.
 constexpr std::uint64_t kMaxWrite = 1u << 30;
 /// Writes of one operation that the transport holds at once.
@@ -116,7 +114,7 @@ bool Messenger::add_op(Peer& p, Mail& m, TxOp& op, std::size_t mtu) {
   const bool with_bytes = !op.large && op.kind != OpKind::kRead;
   const std::size_t bytes = with_bytes ? op.length : 0;
   const std::size_t head = head_length(r.type, r.segment_count);
-  const bool copied = bytes <= kCopyMax;
+  const bool copied = bytes <= config_.copy_size;
   if (m.length > kMailHead && m.length + head + bytes > mtu) return false;
   if (m.used + head + (copied ? bytes : 0) > Mail::kBuffer) return false;
   if (!copied && m.gather.count + op.gather.count + 2 > Mail::kPieces) return false;

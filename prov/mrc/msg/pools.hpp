@@ -77,7 +77,8 @@ struct Chunk {
 /// How much fits the largest chunk: one mailbox message.
 inline constexpr std::size_t kMaxMail = kMailHead + kMaxRecordHead + kMaxEager;
 
-/// Chunks of 256 B, 2 KiB and one whole mailbox message. What peers can make it hold is bounded by their credits.
+/// Chunks of 256 B, 2 KiB, 17 KiB and one whole mailbox message. What peers can make it hold is bounded by their
+/// credits.
 class ChunkPool {
  public:
   /// Null only for a size beyond kMaxMail.
@@ -98,11 +99,11 @@ class ChunkPool {
     return nullptr;
   }
   void give(Chunk* chunk) { pools_[chunk->size_class].give(chunk); }
-  std::uint32_t taken() const { return pools_[0].taken() + pools_[1].taken() + pools_[2].taken(); }
+  std::uint32_t taken() const { return pools_[0].taken() + pools_[1].taken() + pools_[2].taken() + pools_[3].taken(); }
 
  private:
-  static constexpr std::array<std::size_t, 3> kSizes{256, 2048, kMaxMail};
-  std::array<SlabPool<Chunk>, 3> pools_{SlabPool<Chunk>(1u << 24), SlabPool<Chunk>(1u << 22),
+  static constexpr std::array<std::size_t, 4> kSizes{256, 2048, 17 * 1024, kMaxMail};
+  std::array<SlabPool<Chunk>, 4> pools_{SlabPool<Chunk>(1u << 24), SlabPool<Chunk>(1u << 22), SlabPool<Chunk>(1u << 20),
                                         SlabPool<Chunk>(1u << 20)};
   std::vector<std::unique_ptr<std::byte[]>> memory_;
 };

@@ -26,7 +26,9 @@ inline constexpr std::uint64_t kCreditBytes = 512 * 1024;
 /// Ordered records that can be on their way at once: a power of two ≥ kCreditMessages + kCreditRequests.
 inline constexpr std::uint32_t kOrderWindow = 512;
 /// Longest data of an EAGER or WRITE record that a receiver must take.
-inline constexpr std::uint32_t kMaxEager = 16 * 1024;
+inline constexpr std::uint32_t kMaxEager = 64 * 1024;
+/// Longest data of READ_DATA: it fits the smallest MTU with its heads.
+inline constexpr std::uint32_t kMaxInlineRead = 960;
 
 /// Longest operands (both together) of an ATOMIC record, and longest result.
 inline constexpr std::uint32_t kMaxAtomic = kMaxEager;

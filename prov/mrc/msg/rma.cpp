@@ -148,7 +148,7 @@ Messenger::Outcome Messenger::on_read_request(Peer& p, const Record& r) {
     TargetOp t;
     t.read = true;
     t.rx_context = r.context;
-    int error = r.length > config_.inline_read ? FI_EINVAL : resolve(r, FI_REMOTE_READ, t);
+    int error = r.length > kMaxInlineRead ? FI_EINVAL : resolve(r, FI_REMOTE_READ, t);
     if (error == 0 && must_wait(p, r, &t)) return Outcome::kStall;
     if (error == 0) {
       Chunk* chunk = chunks_.take(std::max<std::size_t>(1, t.length));

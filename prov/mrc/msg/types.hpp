@@ -243,6 +243,9 @@ struct Mail {
 /// Records that came ahead of their turn, by sequence.
 using Ring = std::array<Chunk*, kOrderWindow>;
 
+/// Longest bytes that are copied into a mailbox message: they fit its buffer with their record.
+inline constexpr std::uint32_t kMaxCopy = 1024;
+
 /// Everything about one remote endpoint.
 struct Peer {
   transport::ConnId conn = transport::kNoId;
