@@ -31,7 +31,7 @@ inline constexpr std::uint32_t kMaxEager = 64 * 1024;
 inline constexpr std::uint32_t kMaxInlineRead = 960;
 
 /// Longest operands (both together) of an ATOMIC record, and longest result.
-inline constexpr std::uint32_t kMaxAtomic = kMaxEager;
+inline constexpr std::uint32_t kMaxAtomic = 16 * 1024;
 
 /// 0x41-0x4F are set aside for more kinds of atomics.
 enum class RecordType : std::uint8_t {
