@@ -205,6 +205,7 @@ if [ $full = 1 ]; then
   for mpi in openmpi4 openmpi5 mpich impi; do
     stage "mpi-suite-$mpi" tools/mpi-suite.sh "$mpi" --build "$build_dir"
   done
+  stage newer-libfabrics test/prov/load_newer.sh "$build_dir"
   OSU_DIR=${OSU_DIR_OPENMPI4:-} stage osu-openmpi4 tools/osu-suite.sh openmpi4 --build "$build_dir"
   OSU_DIR=${OSU_DIR_MPICH:-} stage osu-mpich tools/osu-suite.sh mpich --build "$build_dir"
   stage lammps tools/lammps-check.sh --build "$build_dir"
