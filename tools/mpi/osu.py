@@ -15,7 +15,7 @@ from job import Job, Switch, traffic  # noqa: E402
 
 GROUPS = ("pt2pt", "collective", "one-sided", "congestion")
 NOT_FOR = re.compile(r"requires (exactly|at least|an even)|even number of processes|"
-                     r"Increase the number of processes", re.IGNORECASE)
+                     r"Increase the number of processes|on more than 1 node", re.IGNORECASE)
 
 
 def programs(root, only):
@@ -29,7 +29,8 @@ def programs(root, only):
 def takes(path):
     """The options of a benchmark: whether it can validate, and so on."""
     text = subprocess.run([path, "-h"], capture_output=True, text=True, timeout=60, check=False).stdout
-    return set(re.findall(r"^\s*(-\w),", text, re.MULTILINE))
+    # Some want their ranks before they say so.
+    return set(re.findall(r"^\s*(-\w),", text, re.MULTILINE)) or ({"-i", "-w"} if "one-sided" in path.parts else {"-i"})
 
 
 def judge(job, validates):
