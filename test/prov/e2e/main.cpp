@@ -9,20 +9,24 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <vector>
 
 #include "talk.hpp"
 
 namespace {
 
-int side(int fd, bool client, const char* only) {
+int side(int fd, bool client, bool overrun, const char* only) {
   const char* current = "setup";
   try {
     talk::Line line(fd);
     talk::Host host;
     talk::Pair pair{host, line, client};
-    for (const auto& group :
-         {talk::binding_tests(), talk::context_tests(), talk::message_tests(), talk::matching_tests(),
-          talk::rma_tests(), talk::trigger_tests(), talk::atomic_tests(), talk::wait_tests()})
+    using Tests = std::vector<std::vector<talk::Test>>;
+    const Tests all =
+        overrun ? Tests{talk::overrun_tests()}
+                : Tests{talk::binding_tests(), talk::context_tests(), talk::message_tests(), talk::matching_tests(),
+                        talk::rma_tests(),     talk::trigger_tests(), talk::atomic_tests(),  talk::wait_tests()};
+    for (const auto& group : all)
       for (const auto& test : group) {
         if (only != nullptr && std::strstr(test.name, only) == nullptr) continue;
         current = test.name;
@@ -40,7 +44,7 @@ int side(int fd, bool client, const char* only) {
 
 }  // namespace
 
-/// fi_talk [talk [TEST]] | failures [PEER_IP] | victim FD SERVICE
+/// fi_talk [talk|overrun [TEST]] | failures [PEER_IP] | victim FD SERVICE
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "talk";
   alarm(55);  // a hang is a failure
@@ -56,14 +60,15 @@ int main(int argc, char** argv) {
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0) return 1;
     const char* only = argc > 2 ? argv[2] : nullptr;
+    const bool overrun = std::strcmp(mode, "overrun") == 0;
     const pid_t child = fork();
     if (child == 0) {
       alarm(55);  // a fork inherits none
       close(fds[0]);
-      return side(fds[1], false, only);
+      return side(fds[1], false, overrun, only);
     }
     close(fds[1]);
-    int result = side(fds[0], true, only), status = 0;
+    int result = side(fds[0], true, overrun, only), status = 0;
     close(fds[0]);
     waitpid(child, &status, 0);
     return result != 0 || status != 0 ? 1 : 0;

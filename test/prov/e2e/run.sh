@@ -17,6 +17,7 @@ quietly() {
 }
 run_all() { # run_all WHERE [PEER_IP]
   quietly "$talk" talk || fail "fi_talk over $1"
+  quietly "$talk" overrun || fail "fi_talk overrun over $1"
   FI_MRC_CONNECT_TIMEOUT=${CONNECT_TIMEOUT:-2} quietly "$talk" failures "${@:2}" || fail "fi_talk failures over $1"
 }
 

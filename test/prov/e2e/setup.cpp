@@ -65,7 +65,7 @@ Host::~Host() {
 Node::Node(Host& from, const Shape& shape) : host(from) {
   OK(fi_endpoint(host.domain, host.info, &ep, nullptr));
   fi_cq_attr cq_attr{};
-  cq_attr.size = 2048;
+  cq_attr.size = shape.cq_size;
   cq_attr.format = shape.format;
   cq_attr.wait_obj = shape.wait;
   OK(fi_cq_open(host.domain, &cq_attr, &tx, nullptr));

@@ -75,6 +75,7 @@ struct Shape {
   fi_cq_format format = FI_CQ_FORMAT_TAGGED;
   fi_wait_obj wait = FI_WAIT_UNSPEC;
   std::size_t min_multi_recv = 0;
+  std::size_t cq_size = 2048;
 };
 
 struct Name {
@@ -161,6 +162,7 @@ std::vector<Test> rma_tests();
 std::vector<Test> trigger_tests();
 std::vector<Test> atomic_tests();
 std::vector<Test> wait_tests();
+std::vector<Test> overrun_tests();
 std::vector<Test> binding_tests();
 std::vector<Test> context_tests();
 
