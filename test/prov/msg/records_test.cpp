@@ -43,6 +43,7 @@ TEST_CASE("records come back as they were sent") {
     Record r;
     r.type = *rc::gen::elementOf(std::vector<RecordType>(std::begin(kTypes), std::end(kTypes)));
     r.flags = static_cast<std::uint8_t>(*rc::gen::inRange(0, 8));
+    r.context = *rc::gen::arbitrary<std::uint16_t>();
     const auto any64 = rc::gen::arbitrary<std::uint64_t>();
     const auto any32 = rc::gen::arbitrary<std::uint32_t>();
     const auto bytes = *rc::gen::arbitrary<std::vector<std::uint8_t>>();
@@ -89,7 +90,8 @@ TEST_CASE("records come back as they were sent") {
     Record back;
     RC_ASSERT(decode(in, back));
     RC_ASSERT(in.size() == 1u);
-    RC_ASSERT(back.type == r.type && back.flags == r.flags && back.sequence == r.sequence && back.op == r.op);
+    RC_ASSERT(back.type == r.type && back.flags == r.flags && back.context == r.context &&
+              back.sequence == r.sequence && back.op == r.op);
     RC_ASSERT(back.handle == r.handle && back.status == r.status && back.tag == r.tag && back.data == r.data);
     RC_ASSERT(back.length == r.length && back.base == r.base && back.segment_count == r.segment_count);
     RC_ASSERT(back.credit_messages == r.credit_messages && back.credit_requests == r.credit_requests);
