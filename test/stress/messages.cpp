@@ -142,15 +142,16 @@ void Member::answer(Random& random) {
     }
   }
   if (entry == nullptr) return;
-  if (entry->kind == Kind::kUntagged && untagged_ == kMultiReceive) {
+  const Kind kind = entry->kind;  // an exact one may be another message's once its receive is posted
+  if (kind == Kind::kUntagged && untagged_ == kMultiReceive) {
     entry->state.fetch_or(kAnswered);
     return;
   }
-  if (entry->kind == Kind::kExact && random.one_in(4))
+  if (kind == Kind::kExact && random.one_in(4))
     peek(random, *entry, from);
   else
     receive(random, *entry, from);
-  if (entry->kind != Kind::kExact) entry->state.fetch_or(kAnswered);
+  if (kind != Kind::kExact) entry->state.fetch_or(kAnswered);
 }
 
 void Member::receive(Random& random, Announced& entry, int from) {
