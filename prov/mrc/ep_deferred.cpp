@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "device.hpp"
 #include "endpoint.hpp"
 #include "work.hpp"
 
@@ -27,14 +28,18 @@ class TransmitWork final : public Work {
     t_.segments = {segments_.data(), t.segments.size()};
     // Injected: the buffer is the application's again when the call returns. Deferred work leaves it alone until then.
     if (!t.inject || d.work) return;
-    for (const auto& piece : t.pieces) {
-      const auto* from = static_cast<const std::byte*>(piece.base);
-      bytes_.insert(bytes_.end(), from, from + piece.length);
-    }
+    std::size_t length = 0;
+    for (const auto& piece : t.pieces) length += piece.length;
+    bytes_.resize(length);
+    unreadable_ = !device::gather(bytes_.data(), t.pieces);
     pieces_[0] = {bytes_.data(), bytes_.size()};
     t_.pieces = {pieces_.data(), 1};
   }
   bool run() override {
+    if (unreadable_) {
+      tell(FI_EIO);
+      return true;
+    }
     core_.work().lend(t_.counter, &core_);
     const int status = core_.post(tx_, t_, address_);
     if (status == 0) return true;
@@ -68,6 +73,7 @@ class TransmitWork final : public Work {
   Pieces pieces_, compare_, results_;
   std::array<msg::Segment, msg::kMaxSegments> segments_;
   std::vector<std::byte> bytes_;
+  bool unreadable_ = false;  ///< the device refused to give the injected bytes
 };
 
 class ReceiveWork final : public Work {
