@@ -6,7 +6,7 @@
 fi_info -p mrc >"$WORK/info" || fail "fi_info -p mrc"
 grep -q 'type: FI_EP_RDM' "$WORK/info" || { cat "$WORK/info"; fail "no FI_EP_RDM"; }
 fi_info -p mrc -v >"$WORK/verbose"
-for word in FI_MSG FI_TAGGED FI_RMA FI_ORDER_SAS FI_SOCKADDR_IN FI_AV_ FI_PROGRESS_MANUAL; do
+for word in FI_MSG FI_TAGGED FI_RMA FI_ATOMIC FI_NAMED_RX_CTX FI_FENCE FI_TRIGGER FI_SHARED_AV FI_ORDER_SAS FI_SOCKADDR_IN FI_AV_ FI_PROGRESS_MANUAL; do
   grep -q "$word" "$WORK/verbose" || fail "fi_info -v does not say $word"
 done
 fi_info -e >"$WORK/env"
@@ -14,7 +14,9 @@ for name in FI_MRC_PORTS FI_MRC_CONFIG FI_MRC_SWITCH FI_MRC_CONNECT_TIMEOUT FI_M
   grep -q "$name" "$WORK/env" || fail "fi_info -e does not list $name"
 done
 # Capabilities that are not offered must not be claimed.
-! grep -q FI_ATOMIC "$WORK/verbose" || fail "claims FI_ATOMIC"
+for word in FI_COLLECTIVE FI_VARIABLE_MSG FI_HMEM; do
+  ! grep -q "$word" "$WORK/verbose" || fail "claims $word"
+done
 
 refused() { # refused WHAT WORD ENV…: the provider vanishes from fi_info, and the log says why, naming WORD
   local what=$1 word=$2
