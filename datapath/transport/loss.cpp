@@ -120,8 +120,8 @@ Duration Core::State::tail_wait(const Connection& c) const {
 }
 
 /// When to send the oldest packets again, should nothing be SACKed that was sent later. Each time takes twice as long,
-/// until the time-out comes first. `oldest`: when the oldest packet in flight was sent; what is sent again and again, and
-/// NACKed, does not put its turn off.
+/// until the time-out comes first. `oldest`: when the oldest packet in flight was sent; what is sent again and again,
+/// and NACKed, does not put its turn off.
 Tick Core::State::tail_at(const Connection& c, Tick oldest) const {
   if (c.backoff != 0) return kNever;
   const Duration wait = tail_wait(c);

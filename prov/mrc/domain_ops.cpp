@@ -2,11 +2,11 @@
 // What libfabric calls of a domain.
 #include <rdma/fi_errno.h>
 
+#include "abi.hpp"
 #include "atomic.hpp"
 #include "av.hpp"
 #include "cntr.hpp"
 #include "cq.hpp"
-#include "abi.hpp"
 #include "domain.hpp"
 #include "fabric.hpp"
 #include "log.hpp"

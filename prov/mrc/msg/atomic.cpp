@@ -128,8 +128,7 @@ Messenger::Outcome Messenger::on_atomic(Peer& p, const Record& r) {
   const std::size_t size = atomic_size(r.atomic.datatype);
   const bool direct = now.read && r.handle != kNoHandle;
   int error = kernel == nullptr ? FI_EOPNOTSUPP : 0;
-  if (r.length == 0 || r.length > kMaxAtomic || (now.read && !direct && r.length > kMaxInlineRead))
-    error = FI_EINVAL;
+  if (r.length == 0 || r.length > kMaxAtomic || (now.read && !direct && r.length > kMaxInlineRead)) error = FI_EINVAL;
   for (std::uint32_t i = 0; i < r.segment_count && error == 0; ++i)
     if (r.segments[i].length % size != 0) error = FI_EINVAL;
   if (error == 0) error = resolve(r, access_of(r.atomic), now);

@@ -90,7 +90,8 @@ struct Pair {
     return a.messenger->transmit(t);
   }
   void expose(Buffer& target) {
-    b.host.regions.push_back({1, FI_REMOTE_READ | FI_REMOTE_WRITE, nullptr, 0, {target.address(), target.bytes().size()}});
+    b.host.regions.push_back(
+        {1, FI_REMOTE_READ | FI_REMOTE_WRITE, nullptr, 0, {target.address(), target.bytes().size()}});
   }
   int error(FakeNode& at, OpKind kind) {
     fabric.settle();

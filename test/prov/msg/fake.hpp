@@ -24,7 +24,7 @@ struct FakeRegion {
   std::uint64_t key;
   std::uint64_t access;
   std::vector<std::byte>* bytes;
-  std::size_t split = 0;  ///< resolves as two pieces, the second from here
+  std::size_t split = 0;          ///< resolves as two pieces, the second from here
   std::span<std::byte> memory{};  ///< in place of `bytes`
 };
 
