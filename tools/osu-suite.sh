@@ -22,9 +22,6 @@ for one-sided. The last line is "N passed, N failed".
   --idle SECONDS  a benchmark that prints nothing for so long hangs (default 120)
   --iterations N  of each size (default 5)
 
-To build them, with the sources in SRC (this project has no copy):
-  mkdir b && cd b && SRC/configure CC=mpicc.openmpi CXX=mpicxx.openmpi --prefix=DIR && make install
-With the MPIs of tools/mpi-suite.sh, CC is bin/mpicc in the folder of the MPI in the cache.
 USAGE
 }
 
