@@ -26,7 +26,7 @@ inline constexpr std::uint64_t kRxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC
                                          FI_SOURCE_ERR | FI_RMA_EVENT | FI_TRIGGER;
 inline constexpr std::uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV;
 inline constexpr std::uint64_t kCaps = kTxCaps | kRxCaps | kDomainCaps;
-/// Given only if asked for (or if nothing is asked for): they cost a look-up a message.
+/// Given only if asked for (FI_SOURCE also if there are no hints): they cost a look-up a message.
 inline constexpr std::uint64_t kOnRequestCaps = FI_SOURCE | FI_SOURCE_ERR;
 inline constexpr std::uint64_t kSecondaryCaps =
     FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_FENCE | FI_TRIGGER | kDomainCaps;

@@ -69,6 +69,14 @@ void apply_hints(std::uint32_t version, const fi_info* hints, fi_info& info) {
   tx.op_flags = 0;
   rx.op_flags = 0;
   if (hints == nullptr || hints->domain_attr == nullptr) info.domain_attr->mr_mode = answer_mr_mode(version, 0);
+  // It turns messages of strangers into errors. Applications that copy all capabilities of an answer without hints into
+  // their own (MPICH does) do not expect those: only who names it gets it.
+  const std::uint64_t named =
+      hints == nullptr ? 0 : hints->caps | (hints->rx_attr != nullptr ? hints->rx_attr->caps : 0);
+  if ((named & FI_SOURCE_ERR) == 0) {
+    info.caps &= ~FI_SOURCE_ERR;
+    rx.caps &= ~FI_SOURCE_ERR;
+  }
   if (hints == nullptr) return;
 
   const std::uint64_t newer = hints->caps & abi::newer_caps(version);

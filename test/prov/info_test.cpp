@@ -39,19 +39,19 @@ EndpointName destination_of(const Info& info) {
 
 }  // namespace
 
-TEST_CASE("without hints: everything there is") {
+TEST_CASE("without hints: everything there is, but errors for strangers") {
   const Info info = get_info(nullptr);
   REQUIRE(info);
   CHECK(info->next == nullptr);
   CHECK(info->nic == nullptr);
-  CHECK(info->caps == kCaps);
+  CHECK(info->caps == (kCaps & ~FI_SOURCE_ERR));
   CHECK(info->mode == 0);
   CHECK(info->addr_format == FI_SOCKADDR_IN);
   CHECK(info->src_addrlen == sizeof(sockaddr_in));
   CHECK(source_of(info).ipv4 != 0);
   CHECK(info->dest_addr == nullptr);
   CHECK(info->tx_attr->caps == kTxCaps);
-  CHECK(info->rx_attr->caps == kRxCaps);
+  CHECK(info->rx_attr->caps == (kRxCaps & ~FI_SOURCE_ERR));
   CHECK(info->tx_attr->op_flags == 0);
   CHECK(info->tx_attr->inject_size >= 256);
   CHECK(info->ep_attr->type == FI_EP_RDM);
@@ -124,6 +124,21 @@ TEST_CASE("contexts are echoed, shared or several") {
   info = get_info(hints.get());
   REQUIRE(info != nullptr);
   CHECK((info->caps & FI_NAMED_RX_CTX) == 0);
+}
+
+TEST_CASE("strangers are errors only for those who ask for it by name") {
+  const Info all = get_info(nullptr);
+  REQUIRE(all != nullptr);
+  CHECK(((all->caps | all->rx_attr->caps) & FI_SOURCE_ERR) == 0);
+  // As MPICH does: all that the first answer offers is asked for.
+  Info hints = hints_with([&](fi_info& h) { h.caps = all->caps; });
+  auto info = get_info(hints.get());
+  REQUIRE(info != nullptr);
+  CHECK(((info->caps | info->rx_attr->caps) & FI_SOURCE_ERR) == 0);
+  hints->caps = FI_MSG | FI_SOURCE | FI_SOURCE_ERR;
+  info = get_info(hints.get());
+  REQUIRE(info != nullptr);
+  CHECK((info->caps & info->rx_attr->caps & FI_SOURCE_ERR) != 0);
 }
 
 TEST_CASE("models are echoed") {
