@@ -95,7 +95,7 @@ find_fabtests() {
   if candidate=$(command -v runfabtests.sh); then bin_of "$(dirname "$candidate")" && return; fi
   for candidate in /usr /usr/local /opt/fabtests /opt/libfabric; do bin_of "$candidate" && return; done
   nothing_tested "fabtests is not installed: not in PATH, /usr, /usr/local, /opt/fabtests or /opt/libfabric.
-Build it as fabtests/README.md says, then name its prefix: FABTESTS_DIR=DIR fabtests/run.sh $set_name"
+Install it (fabtests/README.md), then name its prefix: FABTESTS_DIR=DIR fabtests/run.sh $set_name"
 }
 
 # First part: outside. Find things, build, and start again inside namespaces of our own.
