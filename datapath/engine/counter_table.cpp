@@ -103,7 +103,6 @@ constexpr Counter<D> kDriver[] = {
     {{"polls", kTimes, "passes of the poll loop"}, &D::polls},
     {{"empty_polls", kTimes, "of these, passes that found nothing to do"}, &D::empty_polls},
     {{"yields", kTimes, "the CPU was offered to others after an empty pass"}, &D::yields},
-    {{"naps", kTimes, "short sleeps of an idle caller"}, &D::naps},
     {{"service_wakeups", kTimes, "the service thread did the application's polling"}, &D::service_wakeups},
     {{"restarts", kTimes, "attached again after mrc-switch had died"}, &D::restarts},
 };

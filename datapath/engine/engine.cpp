@@ -83,7 +83,7 @@ EngineImpl::EngineImpl(EngineParts parts, std::unique_ptr<std::byte, Unmap> memo
       attachment_(std::move(parts.attachment)),
       clock_(parts.clock != nullptr ? parts.clock : &monotonic_clock()),
       reserve_ports_(parts.reserve_ports),
-      may_sleep_(parts.may_sleep),
+      may_yield_(parts.may_yield),
       memory_(std::move(memory)),
       core_(std::make_unique<transport::Core>(config_.transport, config_.limits,
                                               std::span(memory_.get(), memory_.get_deleter().length), seed)),
@@ -92,8 +92,8 @@ EngineImpl::EngineImpl(EngineParts parts, std::unique_ptr<std::byte, Unmap> memo
       icrc_(config_.transport.wire.icrc),
       links_(config_.limits.connections),
       aliases_(local_ipv4s()),
-      spin_passes_(parts.may_sleep ? spin_passes() : 0) {
-  now_ = last_pass_end_ = idle_since_ = clock_->now();
+      spin_passes_(parts.may_yield ? spin_passes() : 0) {
+  now_ = clock_->now();
   adopt_ports();
 }
 

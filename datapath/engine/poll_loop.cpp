@@ -16,10 +16,6 @@ constexpr Duration kChores = milliseconds(1);
 constexpr Duration kLongPause = milliseconds(2);
 constexpr unsigned kDrainRounds = 64;
 constexpr unsigned kTxRounds = 4;
-// A caller that comes back later than this does something else between its polls: do not nap in its time.
-constexpr Duration kBackToBack = microseconds(200);
-constexpr std::int64_t kGapWeight = 20;
-constexpr Duration kNapAfter = milliseconds(300);
 constexpr std::size_t kUpToBth = wire::Ipv6Header::kSize + wire::UdpHeader::kSize;
 
 bool is_endpoint_request(std::span<const std::byte> l3, std::size_t inner) {
@@ -46,10 +42,8 @@ bool EngineImpl::progress_locked() {
   const bool worked = pass(now);
   if (worked) {
     empty_passes_ = 0;
-    idle_since_ = now;
-    last_pass_end_ = now;
-  } else if (may_sleep_) {
-    rest(now);
+  } else if (may_yield_) {
+    rest();
   }
   return worked;
 }
@@ -301,24 +295,17 @@ void EngineImpl::chores(Tick now) {
   }
 }
 
-void EngineImpl::rest(Tick now) {
-  // Gaps between calls are time that the caller spent on other work, or that the system took from it: a caller that
-  // mostly does other work never counts as idle, one that is preempted now and then still does.
-  const Duration gap = now - last_pass_end_;
-  if (gap > kBackToBack) idle_since_ = std::min(now, idle_since_ + gap * kGapWeight);
-  ++empty_passes_;
-  if (empty_passes_ <= spin_passes_) {
+// Nothing came. The caller may be waiting for something else, another transport or shared memory, that it looks for
+// between its calls, and only it can know: give the processor to whoever is ready to run, but never sleep in a call
+// that does not block. (Calls that do block sleep in wait.cpp.)
+void EngineImpl::rest() {
+  if (empty_passes_ < spin_passes_) {
+    ++empty_passes_;
     __builtin_ia32_pause();
-    last_pass_end_ = now;
     return;
   }
-  if (now - idle_since_ > kNapAfter) {
-    nap(now);
-  } else {
-    ++counters_.yields;
-    sched_yield();
-  }
-  last_pass_end_ = clock_->now();
+  ++counters_.yields;
+  sched_yield();
 }
 
 }  // namespace mrc::engine

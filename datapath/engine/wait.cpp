@@ -9,9 +9,6 @@ namespace mrc::engine {
 namespace {
 
 constexpr Duration kBlindPoll = milliseconds(1);  ///< where a port has nothing to wake us with
-constexpr Duration kNap = milliseconds(2);        ///< packets end it early where ports can wake us
-constexpr Duration kLongNap = milliseconds(10);
-constexpr Duration kLongIdle = seconds(1);
 
 }  // namespace
 
@@ -53,26 +50,9 @@ void EngineImpl::disarm_locked() {
   app_wait_.clear_timer();
 }
 
-// Called in place of sched_yield after a third of a second of nothing but empty passes, back to back: the caller spins
-// on an idle fabric. Packets, deadlines and threads that want the engine end it early.
-void EngineImpl::nap(Tick now) {
-  ++counters_.naps;
-  app_wait_.settle();
-  const bool was = (asleep_ & kAsleepApp) != 0;
-  set_asleep(kAsleepApp, true);
-  napping_.store(true);
-  const Duration left = sleep_until() - now;
-  if (waiters_.load() == 0 && left.ns > 0 && !receive(now, false)) {
-    app_wait_.wait(std::min(now - idle_since_ > kLongIdle ? kLongNap : kNap, left));
-  }
-  napping_.store(false);
-  if (!was) set_asleep(kAsleepApp, false);
-}
-
 void EngineImpl::lock() {
   if (!mutex_.try_lock()) {
     waiters_.fetch_add(1);
-    if (napping_.load()) app_wait_.kick();
     mutex_.lock();
     waiters_.fetch_sub(1);
   }

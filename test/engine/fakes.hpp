@@ -222,7 +222,7 @@ class Pair {
     parts.clock = &clock;
     parts.seed = options.seed * 2 + salt;
     parts.reserve_ports = false;
-    parts.may_sleep = false;
+    parts.may_yield = false;
     auto made = engine::EngineImpl::create(std::move(parts));
     if (!made) throw std::runtime_error(made.error().text);
     return *made;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Sleeping on an engine and the service thread, in real time.
 #include <poll.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include <atomic>
@@ -74,6 +75,22 @@ std::int64_t cpu_ns() {
 }
 
 }  // namespace
+
+// An MPI polls shared memory between its reads of an idle queue: a read that sleeps would make that as slow as the nap.
+TEST_CASE("progress never sleeps, however long nothing has come") {
+  using std::chrono::steady_clock;
+  Live live(false);
+  const std::lock_guard guard(*live.engines[0]);
+  const auto sleeps = [] {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+  };
+  const auto before = sleeps();
+  const auto start = steady_clock::now();
+  while (steady_clock::now() - start < std::chrono::milliseconds(1500)) live.engines[0]->progress_locked();
+  CHECK(sleeps() == before);
+}
 
 TEST_CASE("arming refuses while there is work, and the descriptor tells of deadlines") {
   Live live(false);

@@ -70,7 +70,7 @@ struct DriverCounters {
   std::uint64_t tx_no_neighbour = 0;  ///< dropped: the next hop's MAC is not known yet (retransmitted)
   std::uint64_t tx_unfit = 0;         ///< dropped: longer than the port's MTU, or contradictory
   std::uint64_t tx_no_room = 0;       ///< dropped: no buffer, or the loopback ring was full
-  std::uint64_t polls = 0, empty_polls = 0, yields = 0, naps = 0, service_wakeups = 0, restarts = 0;
+  std::uint64_t polls = 0, empty_polls = 0, yields = 0, service_wakeups = 0, restarts = 0;
 };
 
 class Engine {

@@ -34,7 +34,7 @@ struct EngineParts {
   Clock* clock = nullptr;     ///< nullptr: monotonic_clock()
   std::uint64_t seed = 0;     ///< 0: from the kernel
   bool reserve_ports = true;  ///< false: names are taken as given, no kernel sockets (tests)
-  bool may_sleep = true;      ///< yield and nap on empty passes
+  bool may_yield = true;      ///< yield on empty passes
 };
 
 class EngineImpl final : public Engine {
@@ -138,7 +138,7 @@ class EngineImpl final : public Engine {
   void chores(Tick now);
   void send_neighbours(unsigned plane, Tick now);
   void restart_ports(Tick now);
-  void rest(Tick now);
+  void rest();
 
   // denylist.cpp
   Result<void> load_denylist(Tick now);
@@ -148,7 +148,6 @@ class EngineImpl final : public Engine {
   // wait.cpp
   void set_asleep(unsigned who, bool asleep);
   Tick sleep_until() const;
-  void nap(Tick now);
   void watch_fds();
 
   // service.cpp
@@ -169,13 +168,13 @@ class EngineImpl final : public Engine {
   EngineConfig config_;
   std::unique_ptr<Attachment> attachment_;
   Clock* clock_;
-  bool reserve_ports_, may_sleep_;
+  bool reserve_ports_, may_yield_;
   std::unique_ptr<std::byte, Unmap> memory_;
   std::unique_ptr<transport::Core> core_;
   Random random_;
   std::mutex mutex_;
   std::atomic<int> waiters_{0};
-  std::atomic<bool> dead_{false}, napping_{false}, finished_{false};
+  std::atomic<bool> dead_{false}, finished_{false};
 
   unsigned planes_count_ = 0;
   std::array<Plane, path::kMaxPlanes> planes_{};
@@ -198,7 +197,7 @@ class EngineImpl final : public Engine {
 
   Tick now_{};  ///< of the current or last pass
   bool in_pass_ = false;
-  Tick last_pass_end_{}, idle_since_{}, chores_at_{}, restart_at_{};
+  Tick chores_at_{}, restart_at_{};
   bool ports_dead_ = false;
   Tick denylist_at_{};              ///< when to look at the file again
   std::int64_t denylist_seen_ = 0;  ///< its time of change when it was last read
