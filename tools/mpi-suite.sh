@@ -17,8 +17,8 @@ when it passes on every rank. One that hangs or dies is named, and the suite goe
 prove that the traffic went through mrc.
 
 Passed: tests that pass over tcp and over mrc. Failed: tests that pass over tcp and not over mrc. Where tcp is another way
-through the MPI than libfabric's (Open MPI), those are run once more over libfabric's tcp, the way that mrc takes: what
-fails there too is listed apart, as the MPI's own fault, and counts as neither; so are those in tools/mpi/NAME.known, with
+through the MPI than mrc, those are run once more over a provider of libfabric that takes the same way as mrc (Open MPI:
+libfabric's tcp; Intel MPI: shm): what fails there too is listed apart, as the MPI's own fault, and counts as neither; so are those in tools/mpi/NAME.known, with
 their reasons. The last line is
 "N passed, N failed"; the exit status is 0 if none failed.
 

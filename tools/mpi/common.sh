@@ -8,8 +8,8 @@
 #   mpi_compiler  prints the path of mpicc; nothing if the MPI has none (mpi4py's wheel speaks its ABI then)
 #   mpi_run RANKS OVER COMMAND…   runs the command on so many ranks, OVER mrc or tcp, with what a user would set for it
 #                 and nothing else; execs, so that a signal reaches mpirun itself
-#   MPI_CONTROL (may be left out)  a third value of OVER: the way that the MPI takes over mrc, over libfabric's tcp instead,
-#                 where its tcp is another way. What fails there too is the MPI's fault.
+#   MPI_CONTROL (may be left out)  a third value of OVER: the way that the MPI takes over mrc, over another provider of
+#                 libfabric, where its tcp is another way. What fails there too is the MPI's fault.
 #   MPI_ONE_SIDED (an array, may be left out)  names of its ways of one-sided communication; mpi_run finds the one to take
 #                 in $MPI_WAY, empty for everything else
 # and may use $MPI_PREFIX, and $MPI_EXTRA: words for mpirun that one caller needs (an array).

@@ -94,7 +94,7 @@ def compare(options, results):
             elif outcome != "skip":
                 both.append(f"np {n} {test} (mrc: {outcome}, tcp: {peer})")
     for title, names in (("pass over mrc only", more), ("pass over neither", both),
-                         ("fail in the MPI's way through libfabric, over its tcp as over mrc", theirs),
+                         (f"the MPI's own faults: fail over {options.control} as over mrc", theirs),
                          (f"not tried over mrc, for reasons in tools/mpi/{options.mpi}.known", known)):
         if names:
             print(f"\n{title}: {len(names)}")
