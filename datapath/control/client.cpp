@@ -22,6 +22,9 @@
 namespace mrc::control {
 namespace {
 
+constexpr Duration kRoomPatience = seconds(3);
+constexpr int kRoomRetryMs = 25;
+
 std::string dotted(std::uint32_t ipv4) {
   return fmt::format("{}.{}.{}.{}", ipv4 >> 24, ipv4 >> 16 & 0xff, ipv4 >> 8 & 0xff, ipv4 & 0xff);
 }
@@ -110,9 +113,14 @@ class Client final : public SwitchClient {
   explicit Client(AttachOptions options) : options_(std::move(options)) {}
 
   Result<void> connect(bool again) {
-    const Tick deadline = monotonic_now() + options_.timeout;
+    const Tick start = monotonic_now(), deadline = start + options_.timeout;
     for (;;) {
       auto connected = connect_once(again, deadline);
+      // Full: processes of a job that is ending may be about to make room.
+      if (!connected && connected.error().code == ENOSPC && !again && monotonic_now() - start < kRoomPatience) {
+        ::poll(nullptr, 0, kRoomRetryMs);
+        continue;
+      }
       // A switch that is about to leave may hang up on us: then the next one is ours.
       if (connected || connected.error().code != EPIPE || !options_.socket.empty() || monotonic_now() > deadline) {
         notices_.clear();

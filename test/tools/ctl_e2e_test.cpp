@@ -162,7 +162,7 @@ TEST_CASE("ctl: status says what is not as usual, and all of it as JSON") {
 
   const Json status = status_of(fabric);
   CHECK(status["clients"] == 2);
-  CHECK(status["links"].size() == 4u * 2 * (32 + 4) * 2);
+  CHECK(status["links"].size() == 4u * 2 * (64 + 4) * 2);
   CHECK(status["switches"].size() == 4u * 6);
   CHECK(link_of(status, "t0-1", "t1-2", 0)["up"] == false);
   CHECK(link_of(status, "t0-1", "t1-2", 1)["up"] == true);

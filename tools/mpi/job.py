@@ -10,7 +10,7 @@ import tempfile
 import time
 import uuid
 
-PORTS = 32  # DPDK's limit: one port a plane of each process in one mrc-switch
+PORTS = 64  # one a plane of each process in one mrc-switch
 LAUNCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.sh")
 
 

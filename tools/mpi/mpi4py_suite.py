@@ -174,8 +174,9 @@ def main():
             reference = results["tcp"].get(str(ranks), {}) if side == "mrc" else {}
             without = [test for test, value in reference.get("tests", {}).items()
                        if value[0] == "hangs" and test != END or known_to_fail(options, test)]
-            # The spawn tests start two programs of as many processes as there are ranks, on every rank.
-            with Switch(ranks + 2 * ranks * ranks) if side == "mrc" else contextlib.nullcontext():
+            # The spawn tests start two programs of as many processes as there are ranks, on every rank; those of the
+            # test before may not have left yet.
+            with Switch(ranks + 4 * ranks * ranks) if side == "mrc" else contextlib.nullcontext():
                 result = results[side][str(ranks)] = run_suite(options, side, ranks, without)
             counts = [sum(v[0] == what for v in result["tests"].values()) for what in ("ok", "skip")]
             print(f"{options.mpi} over {side}, {ranks} ranks: {counts[0]} pass, {counts[1]} skipped, "

@@ -59,9 +59,11 @@ void Server::on_hello(Connection& connection, const control::Message& message) {
   if (member == nullptr) {
     return done(
         connection, message.sequence, ENOSPC,
-        fmt::format("this mrc-switch has room for {} processes with {} planes each (DPDK's limit of ports); use "
-                    "fewer planes, e.g. FI_MRC_SWITCH_ARGS=\"--planes 2\", or fewer processes",
-                    forwarder_.members().size(), forwarder_.planes()));
+        fmt::format("this mrc-switch has room for {} processes with {} plane{} each{}", forwarder_.members().size(),
+                    forwarder_.planes(), forwarder_.planes() == 1 ? "" : "s",
+                    forwarder_.planes() == 1 ? " (DPDK's limit of ports)"
+                                             : " (DPDK's limit of ports); with fewer planes there is room for more: "
+                                               "FI_MRC_SWITCH_ARGS=\"--planes 1\""));
   }
   member->pid = hello.pid;
   member->ipv4 = hello.ipv4;
@@ -110,7 +112,7 @@ Result<void> Server::open_ports(Member& member) {
     memif.server = true;
     memif.mtu = options_.mtu;
     memif.ring_log2 = options_.ring_log2;
-    auto opened = layer_.open_memif(memif);
+    auto opened = ports_.open_memif(memif, member.outputs[plane].lease);
     if (!opened) return tl::make_unexpected(opened.error());
     member.outputs[plane].port = std::move(*opened);
     member.outputs[plane].member = member.slot;

@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t kEthernet = 14;
 constexpr std::size_t kIpv6 = 40;
 constexpr std::uint32_t kHeldFrames = 16384;
-/// DPDK's port limit is a constant of its build: RTE_MAX_ETHPORTS, 32 in Debian's.
-constexpr std::uint16_t kMaxPorts = 32;
+/// Under one T0: as many as there can be clients.
+constexpr std::uint16_t kMaxNics = 2 * PortPool::kPortsPerLayer;
 
 std::uint32_t place_key(path::Location location) {
   return std::uint32_t{location.t0} << 16 | location.nic;
@@ -38,7 +38,7 @@ fabric::ClosConfig clos_config(const Options& options) {
   config.planes = static_cast<std::uint8_t>(options.planes);
   config.t0s = static_cast<std::uint16_t>(options.t0s);
   config.t1s = static_cast<std::uint16_t>(options.t1s);
-  config.nics = kMaxPorts;
+  config.nics = kMaxNics;
   config.seed = options.seed;
   config.link_delay = options.link_delay;
   config.base_rtt = options.base_rtt;
@@ -77,7 +77,7 @@ Member::~Member() {
   for (const auto& path : socket_paths) ::unlink(path.c_str());
 }
 
-Forwarder::Forwarder(const Options& options, std::unique_ptr<Uplinks> uplinks)
+Forwarder::Forwarder(const Options& options, std::unique_ptr<Uplinks> uplinks, std::size_t ports)
     : options_(options),
       clos_(clos_config(options)),
       uplinks_(std::move(uplinks)),
@@ -88,7 +88,7 @@ Forwarder::Forwarder(const Options& options, std::unique_ptr<Uplinks> uplinks)
   landed_.reserve(kBurst);
   clos_.set_global(options.impairment);
   settings_changed();
-  const std::size_t room = (kMaxPorts - (uplinks_ ? uplinks_->planes() : 0)) / options.planes;
+  const std::size_t room = ports / options.planes;
   members_.resize(options.max_clients == 0 ? room : std::min<std::size_t>(room, options.max_clients));
   generations_.resize(members_.size());
 }

@@ -111,16 +111,18 @@ int serve(const soft::Options& options, const std::string& directory) {
   eal.memory_mb = 512;  // address space; pages are taken as pools fill
   eal.log = [](const char* line) { soft::log("DPDK: {}", line); };
   if (auto started = layer.start(eal); !started) return fatal(started.error());
+  const std::string folder = soft::ports_folder(directory);
   std::unique_ptr<soft::Uplinks> uplinks;
   soft::Options actual = options;
   if (!options.uplinks.empty()) {
-    auto opened = soft::Uplinks::open(options, directory);
+    auto opened = soft::Uplinks::open(options, folder);
     if (!opened) return fatal(opened.error());
     uplinks = std::move(*opened);
     actual.mtu = uplinks->mtu();
   }
-  soft::Forwarder forwarder(actual, std::move(uplinks));
-  auto server = soft::Server::open(actual, forwarder, layer);
+  soft::PortPool ports(layer, folder, uplinks ? uplinks->planes() : 0, eal);
+  soft::Forwarder forwarder(actual, std::move(uplinks), ports.size());
+  auto server = soft::Server::open(actual, forwarder, ports);
   if (!server) return fatal(server.error());
   for (const auto& command : options.commands) {
     if (auto applied = (*server)->apply(command, control::monotonic_now()); !applied) {

@@ -16,6 +16,7 @@
 #include "mrc/path/address.hpp"
 #include "mrc/port/port.hpp"
 #include "options.hpp"
+#include "port_pool.hpp"
 
 namespace mrc::soft {
 
@@ -50,6 +51,7 @@ struct EndpointKey {
 
 /// A port to send to, with what waits for room in its ring.
 struct Output {
+  PortPool::Lease lease;  ///< of `port`, if it is a client's
   std::unique_ptr<port::Port> port;
   FrameQueue waiting;
   /// Frames of the burst at hand: they stay valid until it is flushed.

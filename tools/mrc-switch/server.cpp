@@ -31,8 +31,8 @@ std::atomic<int> interrupt_fd{-1};
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::open(const Options& options, Forwarder& forwarder, port::PortLayer& layer) {
-  std::unique_ptr<Server> server(new Server(options, forwarder, layer));
+Result<std::unique_ptr<Server>> Server::open(const Options& options, Forwarder& forwarder, PortPool& ports) {
+  std::unique_ptr<Server> server(new Server(options, forwarder, ports));
   if (auto bound = server->bind(); !bound) return tl::make_unexpected(bound.error());
   return server;
 }

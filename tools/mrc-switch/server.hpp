@@ -20,7 +20,7 @@ namespace mrc::soft {
 class Server {
  public:
   /// Binds the socket. EADDRINUSE if another switch serves it.
-  static Result<std::unique_ptr<Server>> open(const Options& options, Forwarder& forwarder, port::PortLayer& layer);
+  static Result<std::unique_ptr<Server>> open(const Options& options, Forwarder& forwarder, PortPool& ports);
   ~Server();
 
   /// Serves the socket; waits for up to `timeout_ms` for something to happen (messages, a client's kick, a signal).
@@ -64,8 +64,8 @@ class Server {
     bool broken = false;
   };
 
-  Server(const Options& options, Forwarder& forwarder, port::PortLayer& layer)
-      : options_(options), forwarder_(forwarder), layer_(layer) {}
+  Server(const Options& options, Forwarder& forwarder, PortPool& ports)
+      : options_(options), forwarder_(forwarder), ports_(ports) {}
   Result<void> bind();
   void accept_all();
   void serve(Connection& connection);
@@ -93,7 +93,7 @@ class Server {
 
   Options options_;
   Forwarder& forwarder_;
-  port::PortLayer& layer_;
+  PortPool& ports_;
   std::string path_, folder_;
   control::Fd lock_, listener_, epoll_, wake_;
   std::uint64_t incarnation_ = 0;
