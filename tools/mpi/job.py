@@ -10,7 +10,7 @@ import tempfile
 import time
 import uuid
 
-PORTS = 64  # one a plane of each process in one mrc-switch
+PORTS = 32  # of each of mrc-switch's two copies of DPDK, one a plane of each process
 LAUNCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.sh")
 
 
@@ -23,7 +23,7 @@ class Switch:
     """An mrc-switch of the suite's own, with as many planes as its ports allow for so many processes."""
 
     def __init__(self, processes):
-        self.planes = max(1, min(4, PORTS // processes))
+        self.planes = max((n for n in range(1, 5) if 2 * (PORTS // n) >= processes), default=1)
 
     def __enter__(self):
         self.directory = tempfile.mkdtemp(prefix="mrc-suite-")

@@ -100,6 +100,10 @@ Result<void> Server::open_ports(Member& member) {
   if (page == MAP_FAILED) return no("cannot map a wake page");
   member.page = static_cast<control::WakePage*>(page);
 
+  auto ports = ports_.take(forwarder_.planes());
+  if (!ports) return tl::make_unexpected(ports.error());
+  member.ports = std::move(*ports);
+
   // The incarnation is part of the name: a stale socket of an earlier switch can be in nobody's way.
   const std::string path =
       fmt::format("{}/m{:08x}-{}.sock", folder_, static_cast<std::uint32_t>(incarnation_), memif_serial_++);
@@ -112,7 +116,7 @@ Result<void> Server::open_ports(Member& member) {
     memif.server = true;
     memif.mtu = options_.mtu;
     memif.ring_log2 = options_.ring_log2;
-    auto opened = ports_.open_memif(memif, member.outputs[plane].lease);
+    auto opened = member.ports.layer().open_memif(memif);
     if (!opened) return tl::make_unexpected(opened.error());
     member.outputs[plane].port = std::move(*opened);
     member.outputs[plane].member = member.slot;

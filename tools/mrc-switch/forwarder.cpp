@@ -77,7 +77,7 @@ Member::~Member() {
   for (const auto& path : socket_paths) ::unlink(path.c_str());
 }
 
-Forwarder::Forwarder(const Options& options, std::unique_ptr<Uplinks> uplinks, std::size_t ports)
+Forwarder::Forwarder(const Options& options, std::unique_ptr<Uplinks> uplinks, std::size_t clients)
     : options_(options),
       clos_(clos_config(options)),
       uplinks_(std::move(uplinks)),
@@ -88,8 +88,7 @@ Forwarder::Forwarder(const Options& options, std::unique_ptr<Uplinks> uplinks, s
   landed_.reserve(kBurst);
   clos_.set_global(options.impairment);
   settings_changed();
-  const std::size_t room = ports / options.planes;
-  members_.resize(options.max_clients == 0 ? room : std::min<std::size_t>(room, options.max_clients));
+  members_.resize(options.max_clients == 0 ? clients : std::min<std::size_t>(clients, options.max_clients));
   generations_.resize(members_.size());
 }
 

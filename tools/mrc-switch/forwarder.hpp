@@ -18,8 +18,8 @@ namespace mrc::soft {
 
 class Forwarder {
  public:
-  /// `ports`: that clients may have in all, one a plane each.
-  Forwarder(const Options& options, std::unique_ptr<Uplinks> uplinks, std::size_t ports);
+  /// `clients`: that there are ports for.
+  Forwarder(const Options& options, std::unique_ptr<Uplinks> uplinks, std::size_t clients);
 
   /// One round over all ports and timers. True if any frame moved.
   bool pass(Tick now);

@@ -121,7 +121,7 @@ int serve(const soft::Options& options, const std::string& directory) {
     actual.mtu = uplinks->mtu();
   }
   soft::PortPool ports(layer, folder, uplinks ? uplinks->planes() : 0, eal);
-  soft::Forwarder forwarder(actual, std::move(uplinks), ports.size());
+  soft::Forwarder forwarder(actual, std::move(uplinks), ports.clients(actual.planes));
   auto server = soft::Server::open(actual, forwarder, ports);
   if (!server) return fatal(server.error());
   for (const auto& command : options.commands) {

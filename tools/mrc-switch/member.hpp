@@ -51,7 +51,6 @@ struct EndpointKey {
 
 /// A port to send to, with what waits for room in its ring.
 struct Output {
-  PortPool::Lease lease;  ///< of `port`, if it is a client's
   std::unique_ptr<port::Port> port;
   FrameQueue waiting;
   /// Frames of the burst at hand: they stay valid until it is flushed.
@@ -70,6 +69,7 @@ struct Member {
   std::uint32_t ipv4 = 0;
   std::string name;
   path::Location location{};
+  PortPool::Lease ports;        ///< of the outputs
   std::vector<Output> outputs;  ///< per plane
   std::vector<EndpointKey> endpoints;
   std::vector<std::string> socket_paths;  ///< of the memifs, to be removed

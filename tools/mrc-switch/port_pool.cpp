@@ -35,22 +35,17 @@ Result<port::PortLayer*> PortPool::layer(std::size_t index) {
   return second;
 }
 
-Result<std::unique_ptr<port::Port>> PortPool::open_memif(const port::MemifOptions& options, Lease& lease) {
+Result<PortPool::Lease> PortPool::take(std::size_t ports) {
   for (std::size_t i = 0; i < layers_; ++i) {
-    if (used_[i] >= kPortsPerLayer - taken_) continue;
+    if (used_[i] + ports > kPortsPerLayer - taken_) continue;
     auto from = layer(i);
-    if (!from) {
-      layers_ = i;  // nothing will come of it later either
-      log("no more than {} ports: {}", size(), from.error().text);
-      break;
-    }
-    auto opened = (*from)->open_memif(options);
-    if (opened) lease = Lease(&used_[i]);
-    return opened;
+    if (from) return Lease(*from, &used_[i], ports);
+    layers_ = i;  // nothing will come of it later either
+    log("room for {} clients only: {}", clients(ports), from.error().text);
   }
-  return fail(ENOSPC, fmt::format("all {} ports of this mrc-switch are in use, one a plane of each process; use fewer "
-                                  "planes (FI_MRC_SWITCH_ARGS=\"--planes 1\") or fewer processes",
-                                  size()));
+  return fail(ENOSPC,
+              "all ports of this mrc-switch are in use, one a plane of each process; use fewer planes "
+              "(FI_MRC_SWITCH_ARGS=\"--planes 1\") or fewer processes");
 }
 
 }  // namespace mrc::soft

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -22,31 +21,40 @@ class PortPool {
  public:
   static constexpr std::size_t kPortsPerLayer = 32;
 
-  /// A port's place in its layer; given back by the destructor. It must outlive the port.
+  /// Places for one client's ports, all in one layer, as they share a socket; given back by the destructor. It must
+  /// outlive the ports.
   class Lease {
    public:
     Lease() = default;
-    explicit Lease(std::size_t* used) : used_(used) { ++*used_; }
-    Lease(Lease&& other) noexcept : used_(std::exchange(other.used_, nullptr)) {}
+    Lease(port::PortLayer* layer, std::size_t* used, std::size_t ports) : layer_(layer), used_(used), ports_(ports) {
+      *used_ += ports_;
+    }
+    Lease(Lease&& other) noexcept
+        : layer_(other.layer_), used_(std::exchange(other.used_, nullptr)), ports_(other.ports_) {}
     Lease& operator=(Lease&& other) noexcept {
+      std::swap(layer_, other.layer_);
       std::swap(used_, other.used_);
+      std::swap(ports_, other.ports_);
       return *this;
     }
     ~Lease() {
-      if (used_ != nullptr) --*used_;
+      if (used_ != nullptr) *used_ -= ports_;
     }
+    port::PortLayer& layer() const { return *layer_; }
 
    private:
+    port::PortLayer* layer_ = nullptr;
     std::size_t* used_ = nullptr;
+    std::size_t ports_ = 0;
   };
 
   /// `builtin` has been started. `folder`: of the second object; `taken`: ports that are used for something else, of
   /// either layer.
   PortPool(port::PortLayer& builtin, std::string folder, std::size_t taken, const port::EalOptions& eal);
 
-  /// Memifs that can be open at a time.
-  std::size_t size() const { return layers_ * (kPortsPerLayer - taken_); }
-  Result<std::unique_ptr<port::Port>> open_memif(const port::MemifOptions& options, Lease& lease);
+  /// Clients of so many ports each that there is room for.
+  std::size_t clients(std::size_t ports) const { return layers_ * ((kPortsPerLayer - taken_) / ports); }
+  Result<Lease> take(std::size_t ports);
 
  private:
   Result<port::PortLayer*> layer(std::size_t index);
