@@ -12,7 +12,8 @@ usage: OSU_DIR=DIR tools/osu-suite.sh openmpi4|openmpi5|mpich|impi [--np LIST] [
 
 Runs every OSU micro-benchmark below OSU_DIR (pt2pt, collective, one-sided, congestion; installed, and built with the
 same MPI) with -c where it can validate, on each number of ranks that it is made for, and with each way that the MPI has
-for one-sided. The last line is "N passed, N failed".
+for one-sided. What fails is run once more over tcp; if it fails there too, it is named and counts as neither. The last line
+is "N passed, N failed".
 
   --np LIST       numbers of ranks (default 2,4)
   --over WHICH    mrc (default) or tcp

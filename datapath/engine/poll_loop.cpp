@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The packet path: one pass receives, does what is due, delivers, and sends. Run to completion in the caller's thread;
 // no allocation, log or system call but what the ports' drivers make (and FI_MRC_PCAP, where it is on).
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -305,7 +303,7 @@ void EngineImpl::rest() {
     return;
   }
   ++counters_.yields;
-  sched_yield();
+  yield_ = true;
 }
 
 }  // namespace mrc::engine

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Going to sleep without missing anything. The other end (mrc-switch) wakes us only if we said that we sleep:
 // consumer: set asleep, full fence, look once more, sleep; producer: enqueue, full fence, if asleep write the eventfd.
+#include <sched.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "mrc/engine/engine_impl.hpp"
 
@@ -63,6 +66,13 @@ void EngineImpl::lock() {
     set_asleep(kAsleepService, false);
     service_wait_.kick();
   }
+}
+
+// Another thread of the process may want the engine: it gets it, as the processor is given away without the lock.
+void EngineImpl::unlock() {
+  const bool yield = std::exchange(yield_, false);
+  mutex_.unlock();
+  if (yield) sched_yield();
 }
 
 void EngineImpl::watch_fds() {

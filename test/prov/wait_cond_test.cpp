@@ -100,11 +100,15 @@ TEST_CASE("counters, event queues and wait sets signal theirs") {
   }
   REQUIRE(fi_control(&eq->fid, FI_GETWAIT, &wait) == 0);
   {
-    const auto later = soon([&] {
-      const fi_eq_entry entry{};
-      CHECK(fi_eq_write(eq.get(), FI_NOTIFY, &entry, sizeof entry, 0) == sizeof entry);
-    });
-    CHECK(sleep_until_something(o.fabric.get(), &eq->fid, wait));
+    ssize_t written = 0;
+    {
+      const auto later = soon([&] {
+        const fi_eq_entry entry{};
+        written = fi_eq_write(eq.get(), FI_NOTIFY, &entry, sizeof entry, 0);
+      });
+      CHECK(sleep_until_something(o.fabric.get(), &eq->fid, wait));
+    }
+    CHECK(written == sizeof(fi_eq_entry));
   }
   REQUIRE(fi_control(&set->fid, FI_GETWAIT, &wait) == 0);
   {

@@ -44,7 +44,7 @@ class EngineImpl final : public Engine {
 
   void lock() override;
   bool try_lock() override { return mutex_.try_lock(); }
-  void unlock() override { mutex_.unlock(); }
+  void unlock() override;
 
   std::uint32_t ipv4() const override { return attachment_->ipv4(); }
   unsigned planes() const override { return planes_count_; }
@@ -202,6 +202,7 @@ class EngineImpl final : public Engine {
   Tick denylist_at_{};              ///< when to look at the file again
   std::int64_t denylist_seen_ = 0;  ///< its time of change when it was last read
   unsigned empty_passes_ = 0, spin_passes_ = 0;
+  bool yield_ = false;  ///< unlock() is to give the processor away
 
   WaitSet app_wait_, service_wait_;
   unsigned asleep_ = 0;
