@@ -157,6 +157,9 @@ constexpr ParamSpec kSpecs[] = {
      [](std::string_view t, Params& p) { return set_path(t, p.config); }},
     {"switch", "mrc-switch program to start (default: looked for next to the provider, then where it was installed)",
      [](std::string_view t, Params& p) { return set_path(t, p.switch_program); }},
+    // Read where the switch is started (control/autostart.cpp), as tools start it too; the switch itself judges them.
+    {"switch_args", "words for an mrc-switch that is started, as on its command line (default: none)",
+     [](std::string_view, Params&) { return std::string(); }},
     {"switch_socket", "control socket of a running mrc-switch (default: this user's own, in the runtime folder)",
      [](std::string_view t, Params& p) { return set_path(t, p.switch_socket); }},
     {"autostart", "start mrc-switch when no ports are configured and none runs: 0 or 1 (default: 1)",

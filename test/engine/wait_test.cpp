@@ -179,5 +179,10 @@ TEST_CASE("an idle process costs next to nothing") {
   stop.store(true);
   blocked.join();
   INFO("CPU share " << share);
-  REQUIRE(share < 0.05);  // ports without a wake-up descriptor: looked at every millisecond
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr double kMost = 0.5;  // a pass costs many times as much
+#else
+  constexpr double kMost = 0.05;  // ports without a wake-up descriptor: looked at every millisecond
+#endif
+  REQUIRE(share < kMost);
 }
