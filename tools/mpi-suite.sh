@@ -18,9 +18,9 @@ prove that the traffic went through mrc.
 
 Passed: tests that pass over tcp and over mrc. Failed: tests that pass over tcp and not over mrc. Where tcp is another way
 through the MPI than mrc, those are run once more over a provider of libfabric that takes the same way as mrc (Open MPI:
-libfabric's tcp; Intel MPI: shm): what fails there too is listed apart, as the MPI's own fault, and counts as neither; so are those in tools/mpi/NAME.known, with
-their reasons. The last line is
-"N passed, N failed"; the exit status is 0 if none failed.
+libfabric's tcp; Intel MPI: shm): what fails there too is listed apart, as the MPI's own fault, and counts as neither; so
+are those in tools/mpi/NAME.known, with their reasons. The last line is "N passed, N failed"; the exit status is 0 if none
+failed.
 
   --np LIST       numbers of ranks (default 1,2,3,4)
   --over WHICH    both (default); mrc compares with the tcp results of the last run; tcp only renews those
