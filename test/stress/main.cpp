@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // stress: every operation of libfabric at random between some processes of some threads, against a model in shared
 // memory. Every byte and every completion is checked; see README.md.
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -57,7 +59,7 @@ class Thread {
       Random shape(mix(world_.seed * 1000 + round));
       if (leads_) member_.begin_round(shape);
       barrier("begin of a round");
-      const bool last = now() >= world_.end;
+      const bool last = now() >= world_.end || world_.told;
       const double end = now() + (last ? 0 : kRound);
       while (now() < end && !world_.failed) {
         member_.step(random_, false);
@@ -146,6 +148,11 @@ int process(World& world, int rank) {
   return world.failed ? 1 : 0;
 }
 
+World* told_world = nullptr;
+void on_term(int) {
+  told_world->told = true;
+}
+
 constexpr const char* kNames[kCounts] = {"sends",
                                          "tagged sends",
                                          "injects",
@@ -206,7 +213,9 @@ int main(int argc, char** argv) {
   app.add_option("--threads", threads, "threads of each")->check(CLI::Range(1, kMembers))->capture_default_str();
   app.add_flag("--shared", shared, "the threads of a process share one endpoint");
   app.add_flag("--ordered", ordered, "ask for all orders, and let operations overlap");
-  app.footer("\nExamples:\n  stress --seconds 600 --seed 7\n  stress --shared --ordered");
+  app.footer(
+      "\nSIGTERM ends it after the round that runs.\n\nExamples:\n  stress --seconds 600 --seed 7\n  stress --shared "
+      "--ordered");
   CLI11_PARSE(app, argc, argv);
   const int members = shared ? ranks : ranks * threads;
   if (members > kMembers) {
@@ -227,6 +236,8 @@ int main(int argc, char** argv) {
               ranks, threads, shared ? "one endpoint a process" : "one endpoint a thread", ordered ? ", ordered" : "",
               seconds);
   std::fflush(stdout);
+  told_world = &world;
+  signal(SIGTERM, on_term);
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
     const pid_t child = fork();
@@ -241,7 +252,8 @@ int main(int argc, char** argv) {
   bool good = true;
   for (const pid_t child : children) {
     int status = 0;
-    waitpid(child, &status, 0);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
     if (status != 0) {
       good = false;
       if (WIFSIGNALED(status) && !world.failed.exchange(true))

@@ -76,6 +76,7 @@ struct World {
   double seconds = 0;
   std::atomic<double> end{0};
   std::atomic<bool> failed{false};
+  std::atomic<bool> told{false};  ///< to end
   char why[512] = {};
   std::atomic<bool> stopping{false};
   std::atomic<std::uint64_t> arrived{0};
