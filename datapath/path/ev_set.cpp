@@ -41,7 +41,7 @@ unsigned EvSet::size_for(const EvParams& params, unsigned planes) {
 }
 
 EvSet::EvSet(const Route& route, wire::EvSplit split, const EvParams& params, std::span<Ev> storage, Random& random)
-    : params_(params) {
+    : params_(&params) {
   planes_ = static_cast<std::uint8_t>(std::clamp<unsigned>(route.planes, 1, kMaxPlanes));
   const std::size_t size = std::min<std::size_t>(size_for(params, planes_), storage.size());
   stride_ = static_cast<std::uint16_t>(size / planes_);
@@ -75,14 +75,14 @@ EvSet::EvSet(const Route& route, wire::EvSplit split, const EvParams& params, st
       uplink = (uplink + step) % uplinks;
     }
     walks_[plane].usable = seats_;
-    usable_planes_ |= 1u << plane;
+    set_bit(usable_planes_, plane, true);
   }
   good_ = static_cast<std::uint16_t>(evs_.size());
   floor_ = static_cast<std::uint16_t>((params.min_active + planes_ - 1u) / planes_);
   for (unsigned plane = 0; plane < planes_ && stride_ != 0; ++plane) {
     walks_[plane].cursor = static_cast<std::uint16_t>(random.below(seats_));
     redraw(walks_[plane], random);
-    if (seats_ < floor_) short_planes_ |= 1u << plane;
+    if (seats_ < floor_) set_bit(short_planes_, plane, true);
   }
 }
 
@@ -114,7 +114,7 @@ unsigned EvSet::choose_plane(std::uint32_t mask, Random& random) {
   --bits_left_;
   // First plane at or after a random one, cyclically (8 = kMaxPlanes).
   const auto plane = (static_cast<unsigned>(std::countr_zero((left | left << 8) >> turn)) + turn) & 7;
-  round_ &= ~(1u << plane);
+  set_bit(round_, plane, false);
   return plane;
 }
 

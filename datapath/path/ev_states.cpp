@@ -36,9 +36,8 @@ void EvSet::count(const Ev& ev, int by) {
   if (!ev.active) return;
   PlaneWalk& walk = walks_[ev.plane];
   add(walk.usable);
-  const std::uint32_t bit = 1u << ev.plane;
-  usable_planes_ = walk.usable == 0 ? usable_planes_ & ~bit : usable_planes_ | bit;
-  short_planes_ = walk.usable < floor_ ? short_planes_ | bit : short_planes_ & ~bit;
+  set_bit(usable_planes_, ev.plane, walk.usable != 0);
+  set_bit(short_planes_, ev.plane, walk.usable < floor_);
 }
 
 void EvSet::set_state(Ev& ev, EvState state) {
@@ -131,7 +130,7 @@ void EvSet::keep_floor(std::uint32_t up_mask) {
     if (!(up_mask & bit) || (!nothing && !(usable_planes_ & bit))) continue;
     while (walks_[plane].usable < std::max<unsigned>(floor_, 1) && conscript_one(plane)) {
     }
-    short_planes_ &= ~bit;  // everything that could be done is done
+    set_bit(short_planes_, plane, false);  // everything that could be done is done
   }
 }
 
@@ -171,7 +170,7 @@ void EvSet::recount_groups() {
 /// Two EVs of one uplink blamed close together: it is the uplink, and the others on it need not lose anything first.
 void EvSet::blame_group(std::uint16_t index, Tick now) {
   if (!shared_paths_) return;
-  if (now - blamed_at_ > params_.group_window) blamed_.fill(UINT16_MAX);
+  if (now - blamed_at_ > params_->group_window) blamed_.fill(UINT16_MAX);
   blamed_at_ = now;
   const unsigned group = group_of(index);
   bool again = false;
@@ -193,18 +192,18 @@ void EvSet::blame_group(std::uint16_t index, Tick now) {
 // --- blame and restoration
 
 unsigned EvSet::answers_needed(std::uint16_t index) const {
-  if (index >= evs_.size() || params_.probes_to_restore == 0) return 1;
+  if (index >= evs_.size() || params_->probes_to_restore == 0) return 1;
   const unsigned relapse = evs_[index].relapse;
   const unsigned doublings = relapse <= 1 ? 0 : relapse - 1;
-  return std::min(unsigned{params_.probes_to_restore} << doublings, kMaxAnswers);
+  return std::min(unsigned{params_->probes_to_restore} << doublings, kMaxAnswers);
 }
 
 /// What happened more than relapse_memory ago counts half, then nothing.
 void EvSet::decay(Tick now) {
   if (!relapses_ || now < forget_at_) return;
-  const auto period = std::max<std::int64_t>(params_.relapse_memory.ns, 1);
+  const auto period = std::max<std::int64_t>(params_->relapse_memory.ns, 1);
   const auto steps = static_cast<unsigned>(std::min<std::int64_t>((now - forget_at_).ns / period + 1, kMaxRelapse));
-  forget_at_ = now + params_.relapse_memory;
+  forget_at_ = now + params_->relapse_memory;
   relapses_ = false;
   for (Ev& ev : evs_) {
     if (ev.relapse == 0) continue;
@@ -228,13 +227,13 @@ bool EvSet::on_lost(std::uint16_t index, Tick now, unsigned strikes) {
       return false;
     }
     decay(now);
-    if (!relapses_) forget_at_ = now + params_.relapse_memory;
+    if (!relapses_) forget_at_ = now + params_->relapse_memory;
     relapses_ = true;
     ev->relapse = std::min<unsigned>(ev->relapse + 1u, kMaxRelapse) & 7u;
     turn_bad(*ev);
     blame_group(index, now);
     recount_groups();
-    if (next_probe_ == kNever) next_probe_ = now + params_.probe_interval;
+    if (next_probe_ == kNever) next_probe_ = now + params_->probe_interval;
     return true;
   }
   // A conscript that loses again makes way, so that another one is tried in its place.
@@ -334,7 +333,7 @@ std::optional<EvSet::Pick> EvSet::due_probe(Tick now, Random& random, std::uint3
   if (bad_ == 0 || now < next_probe_) return std::nullopt;
   decay(now);
   const auto interval =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(params_.probe_interval.ns / std::max<int>(bad_groups_, 1), 4));
+      static_cast<std::uint64_t>(std::max<std::int64_t>(params_->probe_interval.ns / std::max<int>(bad_groups_, 1), 4));
   // 3/4 to 5/4 of the interval: probes of several connections must not march in step.
   const auto jittered = interval - interval / 4 + (interval / 2 * (random.next() >> 32) >> 32);
   next_probe_ = now + nanoseconds(static_cast<std::int64_t>(jittered));
@@ -352,7 +351,7 @@ std::optional<EvSet::Pick> EvSet::due_probe(Tick now, Random& random, std::uint3
     if (random.below(++members) == 0) chosen = i;
   }
   if (members == 0) {
-    next_probe_ = now + params_.probe_interval;  // all of them in planes that are down
+    next_probe_ = now + params_->probe_interval;  // all of them in planes that are down
     return std::nullopt;
   }
   probe_group_ = group_of(chosen);

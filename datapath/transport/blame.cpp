@@ -68,8 +68,9 @@ void Core::State::judge_suspects(ConnId id, Tick now) {
   // The loss of a whole plane is no matter of 64 later packets on it: what has not turned up although later packets of
   // any plane were SACKed, and its own retransmission had time to be called a duplicate, counts (plane_balance.hpp).
   const Duration gone = patience(c) + c.rtt.srtt() * 2 + config.sack_delay;
-  for (TxPlane& plane : c.planes) {
-    const Duration margin = std::max(twice, plane.reordering);
+  for (unsigned p = 0; p < c.planes.size(); ++p) {
+    TxPlane& plane = c.planes[p];
+    const Duration margin = std::max(twice, Duration{plane.reordering});
     std::uint32_t waiting = plane.suspects.head;
     for (unsigned n = 0; n < kMaxLookup && waiting != kNone; ++n, waiting = suspects[waiting].next) {
       Suspect& s = suspects[waiting];
@@ -78,7 +79,7 @@ void Core::State::judge_suspects(ConnId id, Tick now) {
     }
     while (!plane.suspects.empty()) {
       const Suspect& s = suspects[plane.suspects.head];
-      const bool same_plane = plane.any_sacked &&
+      const bool same_plane = (c.sacked_planes >> p & 1) != 0 &&
                               static_cast<std::int32_t>(plane.high_order - s.order) >= config.reorder_packets &&
                               plane.high_sent - s.sent >= margin;
       const bool timed_out = now - s.sent >= age && c.high_sent > s.sent;
@@ -151,7 +152,8 @@ Tick Core::State::spurious(Connection& c, std::uint64_t seq, std::uint32_t ev, b
   }
   const TxPlane& plane = c.planes[s.plane];
   const auto passed = static_cast<std::int32_t>(plane.high_order - s.order);
-  if (plane.any_sacked && passed >= c.gap) c.gap = static_cast<std::uint16_t>(std::min(passed + passed / 4, kMaxGap));
+  if ((c.sacked_planes >> s.plane & 1) != 0 && passed >= c.gap)
+    c.gap = static_cast<std::uint16_t>(std::min(passed + passed / 4, kMaxGap));
   c.reordering = std::clamp(now - s.sent - c.rtt.srtt(), c.reordering, std::max(c.reordering, config.rto_min / 4));
   c.clean_acks = 0;
   suspects.give(at);

@@ -55,8 +55,8 @@ void Core::State::try_close(ConnId id, Tick now) {
   c.phase = Connection::Phase::kClosing;
   c.init_active = false;
   c.mtu_next = kNever;
-  c.close_interval = kCloseRetry;
-  c.close_next = now + c.close_interval;
+  c.close_interval = static_cast<std::uint32_t>(kCloseRetry.ns);
+  c.close_next = now + kCloseRetry;
   // What arrived is acknowledged before we go; CLOSE repeats the cumulative number.
   if (c.sack_at != kNever) c.control |= Connection::kSendSack;
   c.sack_at = kNever;
@@ -69,8 +69,9 @@ void Core::State::close_due(ConnId id, Tick now) {
     fail_messages(id, Status::kClosed);
     return closed_connection(id);
   }
-  c.close_interval = std::min(c.close_interval * 2, kCloseRetryMax);
-  c.close_next = now + c.close_interval;
+  const Duration interval = std::min(Duration{c.close_interval} * 2, kCloseRetryMax);
+  c.close_interval = static_cast<std::uint32_t>(interval.ns);
+  c.close_next = now + interval;
   want_control(id, Connection::kSendClose);
 }
 

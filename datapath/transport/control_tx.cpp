@@ -70,8 +70,8 @@ void Core::State::write_sack(Connection& c, wire::Packet& p, bool probe_reply, T
   } else {
     std::uint64_t seq = c.echo_seq;
     p.seth.echoed_ev = c.echo_ev;
-    if (c.echo_count != 0) {
-      const Echo& echo = c.echoes[--c.echo_count];
+    if (!c.echoes.empty()) {
+      const Echo echo = c.echoes.pop(seq);
       timestamp = timestamp && echo.seq == seq && echo.ev == c.echo_ev;
       seq = echo.seq;
       p.seth.echoed_ev = echo.ev;
@@ -211,7 +211,7 @@ Core::State::Sent Core::State::send_control(ConnId id, TxPacket& out, std::uint3
     if (c.rx.more_reports() && c.reports_left != 0) {
       --c.reports_left;
       c.control |= Flag::kSendSack;
-    } else if (c.echo_count != 0) {
+    } else if (!c.echoes.empty()) {
       c.probe_reporting = false;
       c.control |= Flag::kSendSack;
     } else {

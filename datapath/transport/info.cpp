@@ -94,7 +94,7 @@ ConnectionInfo Core::info(ConnId id) const {
     plane.weight = static_cast<std::uint16_t>(c.balance.weight(p) * 1000u / path::PlaneBalance::kOne);
     plane.in_use = (c.balance.in_use() >> p & 1) != 0;
     plane.inflight_bytes = c.balance.inflight(p);
-    plane.reordering = c.planes[p].reordering;
+    plane.reordering = Duration{c.planes[p].reordering};
   }
   for (const path::Ev& ev : c.evs.all()) {
     count(out.evs, ev.state);

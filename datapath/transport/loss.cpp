@@ -71,11 +71,13 @@ void Core::State::declare_lost(ConnId id, std::uint32_t number, bool suspect, Ti
 void Core::State::detect_losses(ConnId id, Tick now) {
   Connection& c = connections[id];
   const Duration wait = patience(c);
-  for (TxPlane& plane : c.planes) {
+  for (unsigned p = 0; p < c.planes.size(); ++p) {
+    TxPlane& plane = c.planes[p];
+    const bool sacked = (c.sacked_planes >> p & 1) != 0;
     unsigned unreported = 0;
     for (std::uint32_t at = plane.head; at != kNone;) {
       const TxRecord& record = TxWindow::at(segments, at);
-      const bool passed = plane.any_sacked && static_cast<std::int32_t>(plane.high_order - record.order) >= c.gap;
+      const bool passed = sacked && static_cast<std::int32_t>(plane.high_order - record.order) >= c.gap;
       if (!passed && now - record.sent < wait) break;
       const std::uint32_t next = record.next;
       // A cleared bit is no information, and no bit even less: something sent later must have been there when the

@@ -153,11 +153,14 @@ bool Core::State::room_for(Connection& c, const wire::Packet& p, std::uint64_t s
 bool Core::State::refuse_write(ConnId id, std::uint64_t seq, std::uint16_t msn) {
   Connection& c = connections[id];
   for (std::uint8_t n = c.naks_confirmed; n != c.naks;) {
-    if (c.refused[++n % c.refused.size()].msn == msn) return true;
+    if (c.refused.msn[++n % Refused::kSize] == msn) return true;
   }
   const bool full = static_cast<std::uint8_t>(c.naks - c.naks_confirmed) >= Connection::kMaxRefused;
   if (!full) {
-    c.refused[++c.naks % c.refused.size()] = {static_cast<std::uint32_t>(seq), msn, true};
+    const unsigned at = ++c.naks % Refused::kSize;
+    c.refused.seq[at] = static_cast<std::uint32_t>(seq);
+    c.refused.msn[at] = msn;
+    c.refused.used |= static_cast<std::uint8_t>(1u << at);
     ++counters.writes_refused;
   }
   // The new one, or all that the peer has not confirmed.
@@ -169,8 +172,7 @@ bool Core::State::refuse_write(ConnId id, std::uint64_t seq, std::uint16_t msn) 
 }
 
 void Core::State::write_nak(Connection& c, wire::Packet& p) {
-  const Refused& r = c.refused[c.nak_next % c.refused.size()];
-  p.aeth = {wire::Aeth::kNakAccess, std::uint32_t{c.nak_next} << 16 | r.msn};
+  p.aeth = {wire::Aeth::kNakAccess, std::uint32_t{c.nak_next} << 16 | c.refused.msn[c.nak_next % Refused::kSize]};
   ++c.nak_next;
 }
 
@@ -212,9 +214,11 @@ void Core::State::take_effect(ConnId id, const Ordered& item) {
   if (!item.has_imm) return;
   c.rx_rqmsn = item.rqmsn;
   c.rx_rqmsn_any = true;
-  for (const Refused& r : c.refused) {
+  for (unsigned left = c.refused.used; left != 0; left &= left - 1) {
+    const auto i = static_cast<unsigned>(std::countr_zero(left));
     // A message number comes again after 2^16 packets at the soonest.
-    if (r.used && r.msn == item.msn && static_cast<std::uint32_t>(item.seq) - r.seq + 0x8000u < 0x10000u) return;
+    if (c.refused.msn[i] == item.msn && static_cast<std::uint32_t>(item.seq) - c.refused.seq[i] + 0x8000u < 0x10000u)
+      return;
   }
   [[maybe_unused]] const bool queued =
       events.push(QueuedEvent({EventKind::kImmediate, Status::kOk, c.ep, id, 0, item.imm, item.length, item.msn}));

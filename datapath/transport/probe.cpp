@@ -30,7 +30,7 @@ std::uint32_t Core::State::mtu_size(const Connection& c, unsigned step) const {
 
 void Core::State::start_mtu_probes(ConnId id, Tick now) {
   Connection& c = connections[id];
-  for (TxPlane& plane : c.planes) plane.mtu_step = 0;
+  c.mtu_steps = {};
   if (c.full_mtu <= kBaseMtu) return;
   c.mtu_step = 1;
   c.mtu_tries = 0;
@@ -86,7 +86,7 @@ void Core::State::mtu_probe_due(ConnId id, Tick now) {
   if (c.mtu_step == 0) {
     c.mtu_next = kNever;
     if (c.mtu >= c.full_mtu) return;
-    for (TxPlane& plane : c.planes) plane.mtu_step = 0;
+    c.mtu_steps = {};
     c.mtu_step = 1;
     c.mtu_tries = 0;
   }
@@ -97,13 +97,13 @@ void Core::State::mtu_probe_due(ConnId id, Tick now) {
   if (mtu_size(c, c.mtu_step) == 0) {
     // All sizes were tried. A plane that answered none of them is dead, not narrow: the others decide.
     unsigned step = 0;
-    for (unsigned p = 0; p < c.route.planes; ++p) step = std::max<unsigned>(step, c.planes[p].mtu_step);
+    for (unsigned p = 0; p < c.route.planes; ++p) step = std::max<unsigned>(step, c.mtu_steps[p]);
     return mtu_found(c, step == 0 ? 0 : mtu_size(c, step), now);
   }
   c.mtu_next = now + std::max(kProbeTimeoutMin, rto(c));
   c.mtu_planes = 0;
   for (unsigned p = 0; p < c.route.planes; ++p) {
-    if (c.planes[p].mtu_step == 0) c.mtu_planes |= static_cast<std::uint8_t>(1u << p);
+    if (c.mtu_steps[p] == 0) c.mtu_planes |= static_cast<std::uint8_t>(1u << p);
   }
   want_control(id, Connection::kSendMtuProbe);
 }
@@ -141,13 +141,13 @@ void Core::State::on_path_probe_answer(ConnId id, const wire::Packet& p, Tick no
       counters.ev_restored += bad - c.evs.bad();
       return;
     }
-    TxPlane& plane = c.planes[probe.plane];
-    if (plane.mtu_step == 0 || probe.step < plane.mtu_step) plane.mtu_step = probe.step;
+    std::uint8_t& confirmed = c.mtu_steps[probe.plane];
+    if (confirmed == 0 || probe.step < confirmed) confirmed = probe.step;
     if (c.mtu_step == 0) return;
     unsigned worst = 0;
     for (unsigned i = 0; i < c.route.planes; ++i) {
-      if (c.planes[i].mtu_step == 0 && ((links_up & ~c.denied_planes) >> i & 1) != 0) return;
-      worst = std::max<unsigned>(worst, c.planes[i].mtu_step);
+      if (c.mtu_steps[i] == 0 && ((links_up & ~c.denied_planes) >> i & 1) != 0) return;
+      worst = std::max<unsigned>(worst, c.mtu_steps[i]);
     }
     mtu_found(c, mtu_size(c, worst), now);
     schedule(id, now);

@@ -120,8 +120,7 @@ void Core::State::on_data(ConnId id, const wire::Packet& p, std::uint8_t, Tick n
       arrival == RxWindow::Arrival::kDuplicate && !(planted(Bug::kDuplicatePlaced) && seq >= c.rx.next());
   // The next SACK names this packet: only one that was taken, for to be named is to be acknowledged.
   const auto name = [&] {
-    if ((marked || duplicate) && c.echo_count < c.echoes.size())
-      c.echoes[c.echo_count++] = {seq, p.ev, marked, duplicate};
+    if (marked || duplicate) c.echoes.push({seq, p.ev, marked, duplicate});
     c.echo_seq = seq;
     c.echo_ev = p.ev;
     c.echo_timestamp = p.tseth.timestamp;

@@ -33,15 +33,12 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
   answer ? naks_answered(c, told, static_cast<std::uint8_t>(seth.dest_context)) : naks_told(c, told);
   const bool timestamp_valid = p.cc_present && (seth.cc_flags & kSackTimestamp) != 0;
   const std::uint64_t report = end - 1 + static_cast<std::uint64_t>(std::int64_t{seth.sack_offset});
-  c.echo_match = UINT64_MAX;
-  c.sack_rtt = Duration{-1};
-  c.echo_marked = false;
-  c.evidence = Tick{};
+  sack = {};
   if (seth.probe_reply) {
     if (c.tail_probes != 0 && static_cast<std::uint16_t>(seth.ack_psn_offset) == c.tail_probe_id) {
       sample_rtt(c, c.tail_probe_sent, p.cc.echoed_timestamp, timestamp_valid, now);
       c.high_sent = std::max(c.high_sent, c.tail_probe_sent);
-      c.evidence = c.tail_probe_sent;
+      sack.evidence = c.tail_probe_sent;
     }
   } else {
     const std::uint64_t seq = end - 1 + static_cast<std::uint64_t>(std::int64_t{seth.ack_psn_offset});
@@ -56,11 +53,11 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
       }
       current = named && !c.tx.acked(segments, seq) && (record.flags & TxRecord::kLinked) != 0;
       if (current) {
-        c.echo_match = seq;
-        c.sack_rtt = sample_rtt(c, record.sent, p.cc.echoed_timestamp, timestamp_valid, now);
+        sack.match = seq;
+        sack.rtt = sample_rtt(c, record.sent, p.cc.echoed_timestamp, timestamp_valid, now);
       }
     }
-    if (c.named_seq == seq && c.named_ev == seth.echoed_ev) c.evidence = c.named_sent;
+    if (c.named_seq == seq && c.named_ev == seth.echoed_ev) sack.evidence = c.named_sent;
     const bool duplicate = (seth.cc_flags & kSackDuplicate) != 0;
     if ((!current || duplicate) && c.suspects + c.blamed_count != 0) {
       const Tick sent = spurious(c, seq, seth.echoed_ev, duplicate, now);
@@ -74,24 +71,24 @@ void Core::State::on_sack(ConnId id, const wire::Packet& p, Tick now) {
       if (index && seth.mark == wire::EvMark::kSkipOnce && config.ecn_balancing) c.evs.on_ecn(*index);
       if (index && seth.mark == wire::EvMark::kAlwaysSkip) lost_on(c, *index, 1, now);
       // One that is SACKed only now is told with its acknowledgement.
-      c.echo_marked = current && seth.mark == wire::EvMark::kSkipOnce;
-      if (index && !c.echo_marked) signal_ecn(c, c.evs.all()[*index].plane, now);
+      sack.marked = current && seth.mark == wire::EvMark::kSkipOnce;
+      if (index && !sack.marked) signal_ecn(c, c.evs.all()[*index].plane, now);
     }
     if (current && seq >= end) {
       // Named, though perhaps not within the bitmap's reach. Reports come lowest first, so that what a report leaves
       // out below itself is missing; a name beyond the report says nothing about what lies between.
       const bool beyond = seq >= report + 64;
-      c.named_only = beyond;
+      sack.named_only = beyond;
       c.tx.acknowledge(segments, seq, 1, [&](std::uint64_t s, TxRecord& r) { acknowledged(id, s, r, true, now); });
-      c.named_only = false;
+      sack.named_only = false;
     }
   }
-  const auto fn = [&](std::uint64_t seq, TxRecord& record) { acknowledged(id, seq, record, seq == c.echo_match, now); };
+  const auto fn = [&](std::uint64_t seq, TxRecord& record) { acknowledged(id, seq, record, seq == sack.match, now); };
   c.tx.acknowledge_below(segments, end, fn);
   c.tx.acknowledge(segments, report, seth.bitmap, fn);
   if (c.tx.advance(segments)) wake_starved();
   if (!c.ordered.empty() || c.parked) end_ordered(id);
-  c.tx.note_report(segments, report, c.evidence);
+  c.tx.note_report(segments, report, sack.evidence);
   if (p.cc_present) signal_receiver(c, p.cc, (seth.cc_flags & kSackFull) != 0);
   // Anything heard ends the time of silence.
   c.backoff = 0;
@@ -113,21 +110,24 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
   c.evs.on_acknowledged(record.ev);
   if ((record.flags & TxRecord::kTail) != 0 && c.suspects != 0) settle_tail(c, seq, echoed);
   const bool first = !(record.flags & TxRecord::kRetransmitted);
-  if ((first || echoed) && !c.named_only) {
+  if ((first || echoed) && !sack.named_only) {
     const auto ahead = static_cast<std::int32_t>(record.order - plane.high_order);
-    if (!plane.any_sacked || ahead > 0) {
-      plane.any_sacked = true;
+    const auto bit = static_cast<std::uint8_t>(1u << record.plane);
+    if ((c.sacked_planes & bit) == 0 || ahead > 0) {
+      c.sacked_planes |= bit;
       plane.high_order = record.order;
       plane.high_sent = record.sent;
     } else {
-      const Duration late = plane.high_sent - record.sent;
-      plane.reordering = late > plane.reordering ? late : plane.reordering - (plane.reordering - late) / 256;
+      // What was sent on a plane in turn: 4 s are more than any packet stays away.
+      const std::int64_t late = std::min<std::int64_t>((plane.high_sent - record.sent).ns, UINT32_MAX);
+      const std::int64_t before = plane.reordering;
+      plane.reordering = static_cast<std::uint32_t>(late > before ? late : before - (before - late) / 256);
     }
   }
   // A SACK that comes sooner after a retransmission than any round trip is about the packet before it.
-  if (!c.named_only && (first || echoed || now - record.sent >= c.rtt.min())) {
+  if (!sack.named_only && (first || echoed || now - record.sent >= c.rtt.min())) {
     c.high_sent = std::max(c.high_sent, record.sent);
-    c.evidence = std::max(c.evidence, record.sent);
+    sack.evidence = std::max(sack.evidence, record.sent);
   }
   c.last_progress = now;
   c.tail_probes = 0;
@@ -136,7 +136,7 @@ void Core::State::acknowledged(ConnId id, std::uint64_t seq, TxRecord& record, b
     c.reordering = c.reordering / 2;
     c.gap = std::max<std::uint16_t>(config.gap_packets, c.gap / 2);
   }
-  signal_ack(c, record, bytes, echoed ? c.sack_rtt : Duration{-1}, echoed && c.echo_marked, now);
+  signal_ack(c, record, bytes, echoed ? sack.rtt : Duration{-1}, echoed && sack.marked, now);
 
   Message& m = messages[record.message];
   ++m.acked;

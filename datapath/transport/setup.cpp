@@ -43,7 +43,7 @@ void Core::State::new_instance(ConnId id) {
   c.since_ack_request = 0;
   c.rtt = Rtt{};
   c.high_sent = c.last_sent = c.last_progress = c.tail_probe_sent = Tick{};
-  c.any_sacked = false;
+  c.sacked_planes = 0;
   c.backoff = c.tail_probes = 0;
   c.gap = config.gap_packets;
   c.reordering = Duration{};
@@ -53,9 +53,11 @@ void Core::State::new_instance(ConnId id) {
   c.probes = {};
   c.mtu_next = kNever;
   c.mtu_step = c.mtu_tries = c.mtu_retries = 0;
+  c.mtu_steps = {};
   c.sack_at = kNever;
   c.unsacked_bytes = 0;
-  c.echo_count = c.reports_left = 0;
+  c.echoes.clear();
+  c.reports_left = 0;
   c.msn = c.rqmsn = c.acked_msn = c.ack_msn = c.rx_rqmsn = 0;
   c.acked_any = c.ack_any = c.rx_rqmsn_any = c.parked = c.asked = false;
   c.naks_told = c.naks_seen = c.naks_ahead = c.naks = c.naks_confirmed = c.nak_next = 0;
@@ -94,7 +96,7 @@ void Core::State::start_init(ConnId id, Tick now) {
   Connection& c = connections[id];
   c.init_active = true;
   c.init_started = now;
-  c.init_interval = config.init_retry;
+  c.init_interval = static_cast<std::uint32_t>(std::min<std::int64_t>(config.init_retry.ns, UINT32_MAX));
   init_due(id, now);
   if (c.phase != Connection::Phase::kFree) schedule(id, now);
 }
@@ -109,8 +111,8 @@ void Core::State::init_due(ConnId id, Tick now) {
   const Status status = find_route(id);
   if (status == Status::kNoRoute) return fail_connection(id, Status::kNoRoute, now);
   if (status == Status::kOk) want_control(id, Connection::kSendInit);
-  c.init_next = std::min(now + c.init_interval, c.init_started + config.connect_timeout);
-  c.init_interval = std::min(c.init_interval * 2, kInitRetryMax);
+  c.init_next = std::min(now + Duration{c.init_interval}, c.init_started + config.connect_timeout);
+  c.init_interval = static_cast<std::uint32_t>(std::min(Duration{c.init_interval} * 2, kInitRetryMax).ns);
 }
 
 std::size_t Core::State::init_body(ConnId id, bool answer, std::span<std::byte> out) const {

@@ -104,7 +104,7 @@ void Core::State::signal_receiver(Connection& c, const wire::CcState& state, boo
 void Core::State::signal_batch_end(Connection& c, Tick now) {
   const std::uint32_t planes = planes_for(c);
   if (planes != c.cc_planes && planes != 0 && c.peer_known) {
-    c.cc_planes = planes;
+    c.cc_planes = static_cast<std::uint8_t>(planes);
     c.cc.set_link(cc_link(c));
   }
   // Data meets queues from the first packet on where others were there before. The control class does not.

@@ -498,10 +498,11 @@ TEST_CASE("too little storage gives a smaller set, none an empty one") {
   path::Route route;
   route.planes = 4;
   std::vector<path::Ev> storage(18);
-  path::EvSet small(route, wire::EvSplit::kHighInPort, {}, storage, random);
+  const path::EvParams params;
+  path::EvSet small(route, wire::EvSplit::kHighInPort, params, storage, random);
   REQUIRE(small.all().size() == 16);
   REQUIRE(small.active() == 12);
-  path::EvSet none(route, wire::EvSplit::kHighInPort, {}, std::span(storage).first(3), random);
+  path::EvSet none(route, wire::EvSplit::kHighInPort, params, std::span(storage).first(3), random);
   REQUIRE(none.size() == 0);
   REQUIRE_FALSE(none.next(~0u, random));
   REQUIRE_FALSE(none.find(5));

@@ -54,9 +54,11 @@ class EvSet {
 
   EvSet() = default;
   /// Draws params.per_connection EVs and the backups over the route's planes into `storage` (size_for() of them).
-  /// With less storage the set is smaller, the same number in every plane all the same. `storage` must outlive it.
+  /// With less storage the set is smaller, the same number in every plane all the same. `storage` and `params` must
+  /// outlive it.
   /// SRv6 mode: the EVs of a plane are spread evenly over its uplinks, starting anywhere.
   EvSet(const Route& route, wire::EvSplit split, const EvParams& params, std::span<Ev> storage, Random& random);
+  EvSet(const Route&, wire::EvSplit, const EvParams&&, std::span<Ev>, Random&) = delete;
 
   /// EVs that the constructor will draw with enough storage, backups included: for sizing it.
   static unsigned size_for(const EvParams& params, unsigned planes);
@@ -126,6 +128,14 @@ class EvSet {
   unsigned answers_needed(std::uint16_t index) const;   ///< of probes in a row, until it is GOOD again
 
  private:
+  static constexpr EvParams kDefaults{};
+
+  using PlaneMask = std::uint8_t;  ///< bit p: plane p
+  static void set_bit(PlaneMask& mask, unsigned plane, bool on) {
+    const unsigned bit = 1u << plane;
+    mask = static_cast<PlaneMask>(on ? mask | bit : mask & ~bit);
+  }
+
   struct PlaneWalk {
     std::uint16_t cursor = 0;  ///< seat
     std::uint16_t stride = 0;  ///< 0 only where there is one seat
@@ -155,19 +165,19 @@ class EvSet {
   std::span<Ev> plane_evs(unsigned plane) { return evs_.subspan(std::size_t{plane} * stride_, stride_); }
 
   std::span<Ev> evs_;  ///< plane by plane, stride_ each
-  EvParams params_{};
-  std::uint32_t key_ = 0;            ///< masks the index in the EVs' low bits
-  std::uint32_t usable_planes_ = 0;  ///< bit p: plane p has a usable EV
-  std::uint32_t short_planes_ = 0;   ///< bit p: plane p is below its floor, and conscripts might help
-  std::uint32_t round_ = 0;          ///< planes that have not had their turn in this round
-  std::uint16_t seats_ = 0;          ///< per plane
-  std::uint16_t stride_ = 0;         ///< per plane, backups included
+  const EvParams* params_ = &kDefaults;
+  std::uint32_t key_ = 0;     ///< masks the index in the EVs' low bits
+  std::uint16_t seats_ = 0;   ///< per plane
+  std::uint16_t stride_ = 0;  ///< per plane, backups included
   std::uint16_t good_ = 0, bad_ = 0, denied_ = 0, conscripts_ = 0, struck_ = 0;
   std::uint16_t floor_ = 0;  ///< of each plane
   std::uint16_t bad_groups_ = 0;
   std::uint16_t conscript_cursor_ = 0;
   std::uint32_t probe_group_ = 0;  ///< whose turn it was
   std::uint32_t replaced_ = 0;
+  PlaneMask usable_planes_ = 0;  ///< those that have a usable EV
+  PlaneMask short_planes_ = 0;   ///< those below their floor, where conscripts might help
+  PlaneMask round_ = 0;          ///< those that have not had their turn in this round
   std::uint8_t planes_ = 1;
   std::uint8_t bits_left_ = 0;  ///< 3-bit draws left in bits_
   std::uint8_t paths_ = 1;

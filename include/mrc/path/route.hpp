@@ -44,10 +44,10 @@ struct Route {
   UsidLayout usid{};
   Location local{};
   Location remote{};
+  bool icrc_off = false;             ///< memory all the way: the driver may offer kFeatureIcrcOff
   wire::Ipv6Address outer_source{};  ///< SRv6 mode: our node's address
   std::uint32_t hop = 0;             ///< opaque to the core: handed back with each packet (next hop, loopback, …)
   std::uint32_t mtu = 1500;          ///< L3 bytes, the smallest of the planes
-  bool icrc_off = false;             ///< memory all the way: the driver may offer kFeatureIcrcOff
 
   /// SRv6 mode: the outer destination for one EV: T0 | T1(uplink) | remote T0 | NIC, all in the EV's plane;
   /// T0 | NIC when both sit under the same T0. No per-path state.

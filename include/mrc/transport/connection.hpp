@@ -56,11 +56,12 @@ struct Ordered {
   bool has_imm = false, semantic = false;
 };
 
-/// A message of the peer that was refused, until the peer has seen the NAK.
+/// Messages of the peer that were refused, until the peer has seen the NAKs: by the NAK's number modulo 8.
 struct Refused {
-  std::uint32_t seq = 0;  ///< low bits of the number of the packet that was refused first
-  std::uint16_t msn = 0;
-  bool used = false;
+  static constexpr unsigned kSize = 8;
+  std::array<std::uint32_t, kSize> seq{};  ///< low bits of the number of the packet that was refused first
+  std::array<std::uint16_t, kSize> msn{};
+  std::uint8_t used = 0;  ///< bit i: there is one
 };
 
 /// Singly linked queue of pool indices.
@@ -80,13 +81,12 @@ struct TxPlane {
   std::uint32_t order = 0;                   ///< packets sent on this plane
   std::uint32_t high_order = 0;              ///< highest `order` that was SACKed
   Tick high_sent{};                          ///< … and when it was sent
-  Duration reordering{};                     ///< estimate: how much later than its successors a packet arrives
-  IndexQueue suspects{};
+  std::uint32_t reordering = 0;              ///< ns, estimate: how much later than its successors a packet arrives
   std::uint32_t control_ev = 0;  ///< EV of SACKs and other control packets: the last heard there, else renewed each RTT
-  bool any_sacked = false;
-  std::uint8_t mtu_step = 0;  ///< MTU probe: 1 + index of the largest size confirmed, 0 = none yet
+  IndexQueue suspects{};
   PlaneTally tally{};
 };
+static_assert(sizeof(TxPlane) == 56, "as many as there are planes, in each connection");
 
 inline constexpr std::uint8_t kBaseProbe = 0xff;
 inline constexpr std::uint8_t kPlaneProbe = 0xfe;
@@ -107,6 +107,34 @@ struct Echo {
   std::uint32_t ev = 0;
   bool marked = false;
   bool duplicate = false;
+};
+
+/// Those not named yet, 8 at most (further ones are not named); the latest is taken first.
+class Echoes {
+ public:
+  bool empty() const { return count_ == 0; }
+  void clear() { count_ = 0; }
+  void push(const Echo& echo) {
+    if (count_ == seq_.size()) return;
+    const auto bit = static_cast<std::uint8_t>(1u << count_), others = static_cast<std::uint8_t>(~bit);
+    seq_[count_] = static_cast<std::uint32_t>(echo.seq);
+    ev_[count_] = echo.ev;
+    marked_ = static_cast<std::uint8_t>((marked_ & others) | (echo.marked ? bit : 0));
+    duplicate_ = static_cast<std::uint8_t>((duplicate_ & others) | (echo.duplicate ? bit : 0));
+    ++count_;
+  }
+  /// `near`: some number of the same connection. Numbers are kept in 32 bits.
+  Echo pop(std::uint64_t near) {
+    --count_;
+    const auto distance = static_cast<std::int32_t>(seq_[count_] - static_cast<std::uint32_t>(near));
+    return {near + static_cast<std::uint64_t>(std::int64_t{distance}), ev_[count_], (marked_ >> count_ & 1) != 0,
+            (duplicate_ >> count_ & 1) != 0};
+  }
+
+ private:
+  std::array<std::uint32_t, 8> seq_{}, ev_{};
+  std::uint8_t marked_ = 0, duplicate_ = 0;  ///< bit i: of entry i
+  std::uint8_t count_ = 0;
 };
 
 /// What is known of the planes between us and this peer, as masks; and port status both ways (port_status.cpp).
@@ -178,13 +206,13 @@ struct Connection {
   std::uint32_t init_answer_psn = 0, init_answer_ev = 0;
   std::uint32_t next_control = kNone, next_data = kNone, next_touched = kNone, next_starved = kNone;
 
+  path::Route route{};
+
   // --- set-up and close timers
   Tick init_started{}, init_next = kNever;
-  Duration init_interval{};
   Tick close_next = kNever, close_until = kNever;
-  Duration close_interval{};
+  std::uint32_t init_interval = 0, close_interval = 0;  ///< ns
 
-  path::Route route{};
   path::EvSet evs{};
   path::PlaneBalance balance{};
   PlaneHealth health{};
@@ -194,9 +222,11 @@ struct Connection {
   std::uint8_t mtu_retries = 0;  ///< whole searches begun anew
   std::uint8_t mtu_planes = 0;   ///< planes that this round of MTU probes still has to go out on
   std::uint8_t mtu_step = 0;     ///< 1 + index of the size being probed, 0 = not probing
-  std::uint8_t probe_next = 0;   ///< ring position in `probes`
+  std::array<std::uint8_t, path::kMaxPlanes> mtu_steps{};  ///< … of the largest confirmed on each plane, 0 = none yet
+  std::uint8_t probe_next = 0;                             ///< ring position in `probes`
   std::uint8_t next_control_plane = 0;
   std::uint8_t denied_planes = 0;  ///< bit p: the denylist leaves no EV of plane p
+  std::uint8_t cc_planes = 0;      ///< bit p: the controller counts on plane p
   Tick mtu_next = kNever;
   std::array<PathProbe, 8> probes{};
 
@@ -216,22 +246,21 @@ struct Connection {
   std::uint8_t naks_seen = 0;   ///< … of which all these NAKs have come …
   std::uint8_t naks_ahead = 0;  ///< … and these after them (bit i: naks_seen + 1 + i)
   std::uint8_t ask_tries = 0;
-  Tick ask_at = kNever;              ///< when to ask for a semantic ACK or NAK that is overdue
-  Tick hold_until = kNever;          ///< nothing is sent again before: the peer had no room
   std::uint8_t tail_credit = 0;      ///< packets that may be sent again though the congestion window is full
   bool asked = false;                ///< the last packet sent asks for a SACK
   std::uint8_t template_length = 0;  ///< of `headers`
   std::uint8_t base_probes = 0;      ///< sent so far, saturating
+  Tick ask_at = kNever;              ///< when to ask for a semantic ACK or NAK that is overdue
+  Tick hold_until = kNever;          ///< nothing is sent again before: the peer had no room
   std::uint64_t inflight_bytes = 0;
   std::uint32_t inflight_packets = 0;   ///< linked records: sent, neither SACKed nor declared lost
   std::uint32_t since_ack_request = 0;  ///< bytes
-  std::uint32_t suspects = 0;
-  std::uint32_t cc_planes = 0;  ///< planes that the controller counts on
+  std::uint32_t suspects = 0, blamed_count = 0;
   Cc cc{};
   Tick base_probe_next{};  ///< when to measure the base round trip again
   Rtt rtt{};
-  Tick high_sent{};  ///< latest send time of anything that was SACKed
-  bool any_sacked = false;
+  Tick high_sent{};                ///< latest send time of anything that was SACKed
+  std::uint8_t sacked_planes = 0;  ///< bit p: something sent on plane p was SACKed
   std::uint8_t samples_discarded = 0;
   std::uint8_t backoff = 0;
   std::uint8_t tail_probes = 0;
@@ -245,48 +274,41 @@ struct Connection {
   std::int64_t silent_since = 0;  ///< active time (State::active) since when nothing was heard
   std::span<TxPlane> planes{};    ///< Limits::planes of them
   IndexQueue blamed{};
-  std::uint32_t blamed_count = 0;
-  std::uint32_t peer_received = 0;        ///< CC_STATE.rcvd_bytes last seen
-  std::uint64_t echo_match = UINT64_MAX;  ///< while a SACK is looked at: whose latest transmission it echoes
-  Duration sack_rtt{};
-  Tick evidence{};              ///< … and when the latest packet was sent that it says arrived
+  std::uint32_t peer_received = 0;  ///< CC_STATE.rcvd_bytes last seen
+  std::uint32_t named_ev = 0;
   std::uint64_t named_seq = 0;  ///< the packet last named, and when it was sent: several reports name it
   Tick named_sent{};
-  std::uint32_t named_ev = 0;
-  bool echo_marked = false;  ///< that packet was ECN-marked
-  bool named_only = false;   ///< … and lies beyond what the SACK reports in full
 
-  // --- receiving
+  // --- receiving (the small ones in an order that leaves no holes)
   RxWindow rx{};
   Tick sack_at = kNever;
   std::uint64_t echo_seq = 0;  ///< the packet that the next SACK answers
   std::uint32_t unsacked_bytes = 0;
   std::uint32_t echo_ev = 0;
+  Tick echo_arrived{};
   std::uint16_t echo_timestamp = 0;
   bool echo_timestamp_valid = false;
-  std::uint8_t echo_count = 0;
-  std::uint8_t reports_left = 0;  ///< further SACKs that the probe's answer still needs
-  bool probe_reporting = false;   ///< … they answer the probe too
-  Tick echo_arrived{};
-  std::array<Echo, 8> echoes{};
-  static constexpr std::uint8_t kMaxRefused = 4;  ///< NAKs that the peer has not confirmed
-  std::array<Refused, 8> refused{};               ///< by their number modulo 8
-  std::uint8_t naks = 0, naks_confirmed = 0;      ///< messages refused so far (modulo 256)
-  std::uint8_t nak_next = 0;                      ///< number of the NAK to be sent next
-  std::uint16_t ack_msn = 0;                      ///< semantic ACK
+  std::uint8_t reports_left = 0;              ///< further SACKs that the probe's answer still needs
+  bool probe_reporting = false;               ///< … they answer the probe too
+  std::uint8_t naks = 0, naks_confirmed = 0;  ///< messages refused so far (modulo 256)
+  std::uint8_t nak_next = 0;                  ///< number of the NAK to be sent next
+  std::uint16_t ack_msn = 0;                  ///< semantic ACK
+  std::uint16_t rx_rqmsn = 0;                 ///< of the last WriteImm …
+  bool rx_rqmsn_any = false;                  ///< … if any
   bool ack_any = false;
-  std::uint16_t rx_rqmsn = 0;  ///< of the last WriteImm …
-  bool rx_rqmsn_any = false;   ///< … if any
-  IndexQueue waiting{};        ///< Ordered, by number
-  Tick window_nack_at{};
+  std::uint8_t planes_heard = 0, planes_heard_before = 0;
+  Echoes echoes{};
+  static constexpr std::uint8_t kMaxRefused = 4;  ///< NAKs that the peer has not confirmed
+  Refused refused{};
+  IndexQueue waiting{};  ///< Ordered, by number
   std::uint16_t probe_reply_id = 0;
   std::uint16_t probe_reply_timestamp = 0;
   std::uint32_t probe_reply_ev = 0;
+  ReceiverShare::Flow share{};
+  std::uint32_t sacks_sent = 0;
+  Tick window_nack_at{};
   Tick probe_reply_arrived{};
   std::uint64_t rcvd_bytes = 0;
-  ReceiverShare::Flow share{};
-  std::uint8_t planes_heard = 0, planes_heard_before = 0;
-  std::uint32_t sacks_sent = 0;
   Tick control_evs_at = kLongAgo;  ///< when control_ev was drawn in each plane
 };
 

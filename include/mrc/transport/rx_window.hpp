@@ -30,18 +30,19 @@ class RxWindow {
 
   RxWindow() = default;
   /// `words`: window / 64 of them, a power of two, at most 64.
-  explicit RxWindow(std::span<std::uint64_t> words) : words_(words) {
+  explicit RxWindow(std::span<std::uint64_t> words)
+      : words_(words.data()), count_(static_cast<std::uint8_t>(words.size())) {
     assert(std::has_single_bit(words.size()) && words.size() <= 64);
   }
 
   void reset(std::uint32_t first_psn) {
-    for (auto& word : words_) word = 0;
+    for (auto& word : std::span(words_, count_)) word = 0;
     next_ = high_ = first_sequence(first_psn);
     dirty_ = 0;
     top_dirty_ = false;
   }
 
-  std::uint64_t size() const { return words_.size() * 64; }
+  std::uint64_t size() const { return std::uint64_t{count_} * 64; }
   std::uint64_t next() const { return next_; }  ///< lowest number that has not arrived
   std::uint64_t high() const { return high_; }  ///< one above the highest that has
   std::uint64_t expand(std::uint32_t psn) const { return expand_psn(psn, next_); }
@@ -95,7 +96,7 @@ class RxWindow {
     // A hole must be told of again and again, however old the last news of its neighbours.
     if ((++reports_ & 3) == 0) return next_;
     if (dirty_ == 0) return rotate();
-    const auto count = static_cast<unsigned>(words_.size());
+    const unsigned count = count_;
     const unsigned first = index(next_);
     std::uint64_t turned = dirty_;
     if (first != 0) turned = dirty_ >> first | dirty_ << (count - first);
@@ -111,12 +112,12 @@ class RxWindow {
   /// Numbers above the cumulative one that have arrived.
   std::uint32_t out_of_order() const {
     std::uint32_t n = 0;
-    for (const auto w : words_) n += static_cast<std::uint32_t>(std::popcount(w));
+    for (const auto w : std::span(words_, count_)) n += static_cast<std::uint32_t>(std::popcount(w));
     return n;
   }
 
  private:
-  unsigned index(std::uint64_t seq) const { return static_cast<unsigned>((seq >> 6) & (words_.size() - 1)); }
+  unsigned index(std::uint64_t seq) const { return static_cast<unsigned>((seq >> 6) & (count_ - 1u)); }
   std::uint64_t& word(std::uint64_t seq) { return words_[index(seq)]; }
   const std::uint64_t& word(std::uint64_t seq) const { return words_[index(seq)]; }
   static constexpr std::uint64_t bit(std::uint64_t seq) { return std::uint64_t{1} << (seq & 63); }
@@ -143,13 +144,14 @@ class RxWindow {
     return turn_;
   }
 
-  std::span<std::uint64_t> words_;
+  std::uint64_t* words_ = nullptr;
   std::uint64_t next_ = 0;
   std::uint64_t high_ = 0;
   std::uint64_t dirty_ = 0;  ///< one bit a word: changed since it was last reported
   std::uint64_t turn_ = 0;
   bool top_dirty_ = false;
   std::uint8_t reports_ = 0;
+  std::uint8_t count_ = 0;  ///< words
 };
 
 }  // namespace mrc::transport

@@ -176,6 +176,16 @@ struct Core::State {
   DeadlineHeap timers;
   ReceiverShare rx_share;
 
+  /// What the SACK that is being looked at says, besides what it acknowledges.
+  struct SackNews {
+    std::uint64_t match = UINT64_MAX;  ///< whose latest transmission it echoes
+    Duration rtt{-1};                  ///< … and the round trip of that
+    Tick evidence{};                   ///< when the latest packet was sent that it says arrived
+    bool marked = false;               ///< the echoed packet was ECN-marked
+    bool named_only = false;           ///< it lies beyond what the SACK reports in full
+  };
+  SackNews sack;
+
   // Intrusive FIFO lists of connections.
   IndexQueue control, data, starved;
   std::uint32_t touched = kNone;

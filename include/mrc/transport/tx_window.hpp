@@ -52,14 +52,15 @@ class TxWindow {
 
   TxWindow() = default;
   /// `slots`: twice as many as the window has segments, a power of two.
-  explicit TxWindow(std::span<TxSlot> slots) : slots_(slots) {
+  explicit TxWindow(std::span<TxSlot> slots)
+      : slots_(slots.data()), mask_(static_cast<std::uint32_t>(slots.size() - 1)) {
     assert(std::has_single_bit(slots.size()));
-    for (auto& s : slots_) s = kNone;
+    for (auto& s : slots) s = kNone;
   }
   static constexpr std::size_t slots_for(std::uint32_t window) { return window / 32; }
 
   void reset(SegmentPool& pool, std::uint32_t first_psn) {
-    for (auto& s : slots_) {
+    for (TxSlot& s : std::span(slots_, count())) {
       if (s != kNone) pool.give(s);
       s = kNone;
     }
@@ -71,7 +72,7 @@ class TxWindow {
   std::uint64_t next() const { return next_; }
   std::uint64_t span() const { return next_ - una_; }  ///< window used, SACKed ones above una included
   std::uint32_t lost() const { return lost_; }
-  std::span<const TxSlot> slots() const { return slots_; }  ///< segments held, kNone where there is none
+  std::span<const TxSlot> slots() const { return {slots_, count()}; }  ///< segments held, kNone where there is none
 
   /// Makes sure that next() has a record; false when the shared pool is used up.
   bool prepare(SegmentPool& pool) {
@@ -204,7 +205,8 @@ class TxWindow {
   }
 
  private:
-  std::size_t index(std::uint64_t seq) const { return (seq >> 6) & (slots_.size() - 1); }
+  std::size_t index(std::uint64_t seq) const { return (seq >> 6) & mask_; }
+  std::size_t count() const { return slots_ == nullptr ? 0 : std::size_t{mask_} + 1; }
   TxSlot& slot(std::uint64_t seq) { return slots_[index(seq)]; }
 
   template <class Fn>
@@ -221,11 +223,12 @@ class TxWindow {
     }
   }
 
-  std::span<TxSlot> slots_;
+  TxSlot* slots_ = nullptr;
   std::uint64_t una_ = 0;
   std::uint64_t next_ = 0;
   mutable std::uint64_t lost_hint_ = 0;  ///< none lower is lost
   std::uint32_t lost_ = 0;
+  std::uint32_t mask_ = 0;  ///< slots - 1
 };
 
 }  // namespace mrc::transport

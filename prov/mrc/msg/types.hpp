@@ -255,7 +255,9 @@ struct Peer {
   std::uint32_t resets_ahead = 0;  ///< found out by session before the connection event came
   // sending
   std::uint32_t next_number = 0, strict_queued = 0;
-  std::uint32_t tx_sequence = 0, mail_sequence = 0, mails_in_flight = 0;
+  std::uint32_t tx_sequence = 0, mail_sequence = 0;
+  std::uint16_t mails_in_flight = 0;
+  std::uint16_t assembly_count = 0;
   std::uint32_t sent_messages = 0, sent_requests = 0, allowed_messages = 0, allowed_requests = 0;
   std::uint64_t sent_bytes = 0, allowed_bytes = 0;
   List<TxOp, &TxOp::queue> requests, messages, data;
@@ -265,10 +267,9 @@ struct Peer {
   // receiving
   std::uint32_t rx_next = 0;
   bool stalled = false;
+  std::uint16_t held = 0;  ///< records in the ring
   std::uint32_t done_messages = 0, done_requests = 0, told_messages = 0, told_requests = 0;
   std::uint64_t done_bytes = 0, told_bytes = 0;
-  std::uint32_t assembly_count = 0;
-  std::uint32_t held = 0;      ///< records in the ring
   std::unique_ptr<Ring> ring;  ///< only while records wait for one that they overtook
   List<Assembly, &Assembly::link> assemblies;
   List<Handle, &Handle::all> handles;
