@@ -13,8 +13,9 @@ usage: tools/mpi-suite.sh openmpi4|openmpi5|mpich|impi [--np LIST] [--over mrc|t
 Installs the MPI (openmpi4: Debian's packages; the others: Python wheels, in a venv) and mpi4py, built from its source
 distribution, into a cache; runs mpi4py's tests on each number of ranks over the peer (tcp: Open MPI's own, or
 libfabric's with MPIs that have no other) and over mrc. A test passes
-when it passes on every rank. One that hangs or dies is named, and the suite goes on behind it. mrc's own counters
-prove that the traffic went through mrc.
+when it passes on every rank. One that hangs or dies is named, and the suite goes on behind it; one in which a process
+hangs before it has loaded a provider (the launcher's doing) is tried again, up to three times, and named too. mrc's own
+counters prove that the traffic went through mrc.
 
 Passed: tests that pass over tcp and over mrc. Failed: tests that pass over tcp and not over mrc. Where tcp is another way
 through the MPI than mrc, those are run once more over a provider of libfabric that takes the same way as mrc (Open MPI:

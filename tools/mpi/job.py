@@ -55,6 +55,7 @@ class Job:
         self.log = directory / "log"
         self.mark = uuid.uuid4().hex
         self.why = ""  # why it did not end well
+        self.unborn = []  # of one that hangs: processes that have not come to the network yet
         self.seconds = 0.0
 
     def size(self):
@@ -84,6 +85,7 @@ class Job:
                     size, since = now, time.monotonic()
                 elif time.monotonic() - since > self.patience() * crowd():
                     self.why = f"no progress for {time.monotonic() - since:.0f} s"
+                    self.unborn = self.without_network()
                     if self.over == "mrc":
                         self.stacks()
                     break
@@ -104,6 +106,21 @@ class Job:
                     yield int(pid)
             except OSError:
                 continue
+
+    def without_network(self):
+        """Ranks that have loaded nothing to send with: not even the MPI's start-up is over there, and what they wait for
+        is the launcher's."""
+        library = "libmrc-fi.so" if self.over == "mrc" else "mca_pml_" if self.mpi.startswith("openmpi") else None
+        found = []
+        for pid in self.processes() if library else ():
+            try:
+                if os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("python"):
+                    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+                        if library not in maps.read():
+                            found.append(pid)
+            except OSError:
+                continue
+        return found
 
     def end(self, process):
         if process.poll() is None:
