@@ -165,12 +165,9 @@ class Client final : public SwitchClient {
 
   Answer lookup(std::uint32_t ipv4, std::uint16_t port, path::Location& out) override {
     if (!alive()) return Answer::kPending;
+    drain();  // the switch may have said meanwhile that the place is somebody else's; this is asked once a connection
     Answer answer = Answer::kPending;
-    bool must_ask = cache_.lookup(ipv4, port, monotonic_now(), answer, out);
-    if (answer != Answer::kFound && !must_ask) {  // the switch may have said more meanwhile
-      drain();
-      must_ask = cache_.lookup(ipv4, port, monotonic_now(), answer, out);
-    }
+    const bool must_ask = cache_.lookup(ipv4, port, monotonic_now(), answer, out);
     if (must_ask &&
         send_record(socket_.get(), encode(Type::kLookup, ++sequence_, EndpointBody{ipv4, port, 0}), {}) == 0) {
       cache_.asked(ipv4, port);

@@ -178,7 +178,10 @@ ConnId EngineImpl::link_of(EpId ep, ConnId core) {
     return id;
   // A connection that the peer opened: give it a link, or the one that waits for this peer.
   const ConnId id = links_.open(ep, name_of(core_->remote(core)));
-  if (id != kNoId) links_.bind(id, core);
+  if (Link* link = links_.at(id); link != nullptr) {
+    links_.bind(id, core);
+    link->recheck = false;  // it has just told where it is
+  }
   return id;
 }
 
@@ -220,7 +223,6 @@ Status EngineImpl::Endpoint::route(const wire::Ipv6Address& remote, path::Route&
 }
 
 void EngineImpl::explain(Link& link, const transport::Event& event) const {
-  if (event.kind == transport::EventKind::kConnFailed) link.recheck = true;
   if (link.why_status == event.status) return;  // a lost peer fails thousands of writes with one sentence
   link.why_status = event.status;
   const std::string peer = text(link.peer);

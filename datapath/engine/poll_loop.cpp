@@ -156,9 +156,14 @@ bool EngineImpl::deliver_events(std::size_t limit) {
       transport::Event event = events_[i];
       Endpoint* ep = endpoint(event.ep);
       if (ep == nullptr || ep->client == nullptr) continue;
-      event.conn = link_of(event.ep, event.conn);
-      if (Link* link = links_.at(event.conn); link != nullptr && event.status != transport::Status::kOk) {
-        explain(*link, event);
+      const transport::ConnId core = event.conn;
+      event.conn = link_of(event.ep, core);
+      if (Link* link = links_.at(event.conn); link != nullptr) {
+        // Who takes this name next, or comes back to it, may be somewhere else.
+        const bool over =
+            event.kind == transport::EventKind::kConnFailed || event.kind == transport::EventKind::kConnClosed;
+        if (over && link->core == core) link->recheck = true;
+        if (event.status != transport::Status::kOk) explain(*link, event);
       }
       ep->client->on_event(event);
       worked = true;

@@ -34,7 +34,7 @@ struct Link {
   EndpointName peer{};
   transport::ConnId core = transport::kNoId;
   transport::ConnId next = transport::kNoId;              ///< another of the same hash (LinkTable's)
-  bool recheck = false;                                   ///< it failed: look the peer up again before the next write
+  bool recheck = false;                                   ///< it failed or was closed: look the peer up before a write
   transport::Status why_status = transport::Status::kOk;  ///< what `why` explains
   Tick waiting_since{};                                   ///< when a look-up first had no answer; 0 = not waiting
   Words why;                                              ///< the last failure

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The other process comes late, is killed in the middle, and comes back; and an address that nobody has.
+// The other process comes late, is killed in the middle, and comes back, or leaves in good order and another one takes
+// its address; and an address that nobody has.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -19,6 +20,7 @@ constexpr char kOwnService[] = "7301", kVictimService[] = "7302";
 constexpr std::uint16_t kVictimPort = 7302;
 constexpr std::uint64_t kKey = 77;
 constexpr std::size_t kMemory = 8 << 20;
+constexpr std::size_t kLeave = 3;  ///< a message of this length tells the victim to leave
 
 /// A victim(), killed at the latest when this goes away.
 class Process {
@@ -45,6 +47,13 @@ class Process {
     ::kill(pid_, SIGKILL);
     int status = 0;
     waitpid(pid_, &status, 0);
+    close(fd_);
+    pid_ = 0;
+  }
+  /// It ends by itself.
+  void wait() {
+    int status = -1;
+    CHECK(waitpid(pid_, &status, 0) == pid_ && status == 0);
     close(fd_);
     pid_ = 0;
   }
@@ -146,7 +155,9 @@ void victim(int fd, const char* service) {
     const std::size_t n = good(node.rx, &in, 50).entry.len;
     post(node.tx, [&] { return fi_send(node.ep, in.data(), n, nullptr, peer, &in); });
     good(node.tx, &in);
+    if (n == kLeave) break;
   }
+  OK(fi_close(&mr->fid));
 }
 
 void failures(const char* self, const char* peer_ip) {
@@ -190,6 +201,21 @@ void failures(const char* self, const char* peer_ip) {
     }
     killed(node, peer, process);
   }
+
+  // Two more, one after the other: over mrc-switch each has another place in the fabric (T0s are given in turn). It is
+  // we who speak first, so that the second does not tell us where it is.
+  start = now();
+  for (int life = 0; life < 2; ++life) {
+    Process process(self);
+    meet(process);
+    bool works = echo(node, peer, 1000, 5);
+    // Who follows one that was killed may find that the first message was for that one. Nothing was, here.
+    if (life == 0) works = works || echo(node, peer, 1000, 5);
+    CHECK(works && echo(node, peer, kLeave, 6));
+    process.wait();
+    for (const double until = now() + 0.2; now() < until;) turn(node.tx);
+  }
+  passed("another takes the address over", start);
 }
 
 }  // namespace talk
