@@ -210,7 +210,8 @@ constexpr ParamSpec kSpecs[] = {
      [](std::string_view t, Params& p) { return set_short_time(t, p.cc_target_min); }},
     {"memory", "packet memory of this process in MiB, 16 to 65536 (default: 64)",
      [](std::string_view t, Params& p) { return set_number(t, p.memory_mb, 16, 65536, " MiB"); }},
-    {"connections", "peers that this process can be connected with at a time, 16 to 1048576 (default: 1024)",
+    {"connections",
+     "peers that its open endpoints can meet, those included that have left, 16 to 1048576 (default: 1024)",
      [](std::string_view t, Params& p) { return set_number(t, p.connections, 16, 1048576); }},
     {"job_key",
      "secret that all processes of a job share; others cannot connect: 1 to 32 characters, or 64 hexadecimal "
