@@ -172,17 +172,25 @@ TEST_CASE("an idle process costs next to nothing") {
       engine.disarm_locked();
     }
   });
+  const auto polls = [&] {
+    std::uint64_t sum = 0;
+    for (const auto& engine : live.engines) {
+      const std::lock_guard guard(*engine);
+      sum += engine->driver_counters_locked().polls;
+    }
+    return sum;
+  };
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
   const auto before = cpu_ns();
+  const auto polls_before = polls();
   std::this_thread::sleep_for(std::chrono::milliseconds(1000));
   const double share = static_cast<double>(cpu_ns() - before) / 1e9;
+  const auto looked = polls() - polls_before;
   stop.store(true);
   blocked.join();
-  INFO("CPU share " << share);
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr double kMost = 0.5;  // a pass costs many times as much
-#else
-  constexpr double kMost = 0.05;  // ports without a wake-up descriptor: looked at every millisecond
-#endif
-  REQUIRE(share < kMost);
+  // Ports without a wake-up descriptor are looked at every millisecond, by each of the two. What waking up for that costs
+  // is the machine's affair (an idle virtual one: 40 us); a thread that spins shows in both.
+  INFO("looked " << looked << " times, CPU share " << share);
+  REQUIRE(looked < 2 * 2500);
+  REQUIRE(share < 0.5);
 }
