@@ -188,8 +188,8 @@ TEST_CASE("an idle process costs next to nothing") {
   const auto looked = polls() - polls_before;
   stop.store(true);
   blocked.join();
-  // Ports without a wake-up descriptor are looked at every millisecond, by each of the two. What waking up for that costs
-  // is the machine's affair (an idle virtual one: 40 us); a thread that spins shows in both.
+  // Ports without a wake-up descriptor are looked at every millisecond, by each of the two. What waking up for that
+  // costs is the machine's affair (an idle virtual one: 40 us); a thread that spins shows in both.
   INFO("looked " << looked << " times, CPU share " << share);
   REQUIRE(looked < 2 * 2500);
   REQUIRE(share < 0.5);
