@@ -146,7 +146,22 @@ TEST_CASE("the service thread serves a peer while the application computes") {
   REQUIRE(right.driver_counters_locked().service_wakeups > 0);
 }
 
+/// Seconds of processor time that waking up costs, of two threads that do it every millisecond and nothing else: on an
+/// idle virtual machine more than on a busy one.
+double waking_costs() {
+  constexpr int kTimes = 1000;
+  const auto wake = [] {
+    for (int i = 0; i < kTimes; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const auto before = cpu_ns();
+  std::thread other(wake);
+  wake();
+  other.join();
+  return static_cast<double>(cpu_ns() - before) / 1e9 / (2 * kTimes);
+}
+
 TEST_CASE("an idle process costs next to nothing") {
+  const double wake_up = waking_costs();
   Live live(true);
   FakeClient client, server;
   engine::EndpointName a{0, 1}, b{0, 2};
@@ -188,9 +203,14 @@ TEST_CASE("an idle process costs next to nothing") {
   const auto looked = polls() - polls_before;
   stop.store(true);
   blocked.join();
-  // Ports without a wake-up descriptor are looked at every millisecond, by each of the two. What waking up for that
-  // costs is the machine's affair (an idle virtual one: 40 us); a thread that spins shows in both.
-  INFO("looked " << looked << " times, CPU share " << share);
+  // Ports without a wake-up descriptor are looked at every millisecond, by each of the two.
+  const double waking = wake_up * static_cast<double>(looked);
+  INFO("looked " << looked << " times, CPU share " << share << ", of which waking up " << waking);
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr double kMost = 0.5;  // a pass costs many times as much
+#else
+  constexpr double kMost = 0.05;
+#endif
   REQUIRE(looked < 2 * 2500);
-  REQUIRE(share < 0.5);
+  REQUIRE(share - waking < kMost);
 }

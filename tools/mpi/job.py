@@ -110,7 +110,8 @@ class Job:
     def without_network(self):
         """Ranks that have loaded nothing to send with: not even the MPI's start-up is over there, and what they wait for
         is the launcher's."""
-        library = "libmrc-fi.so" if self.over == "mrc" else "mca_pml_" if self.mpi.startswith("openmpi") else None
+        # Open MPI 5 has its components within libmpi, so that over anything else there is nothing to see.
+        library = "libmrc-fi.so" if self.over == "mrc" else "mca_pml_" if self.mpi == "openmpi4" else None
         found = []
         for pid in self.processes() if library else ():
             try:
